@@ -1,0 +1,7 @@
+//! The loop decides: prompt -> turn -> fact.
+//!
+//! [`machine`] is pure: it says what to do next and takes in what happened. [`driver`] does it: calls models,
+//! runs tools, waits. [`model`] holds the wires, [`tool`] the tools, [`policy`] the permits, [`port`] the only
+//! door to clock and randomness.
+
+pub mod model;

@@ -1,0 +1,17 @@
+//! What happened is kept: fact -> tape -> span -> row -> rule.
+//!
+//! This room knows no model, no tool and no HTTP server. It owns the vocabulary of a run ([`fact`]), the logs
+//! that are the truth ([`tape`], [`inbox`], [`ops`]), what is derived from them ([`span`], [`row`]) and the only
+//! door to DuckDB ([`store`]).
+
+pub mod attribute;
+pub mod canonical;
+pub mod context;
+pub mod fact;
+pub mod id;
+pub mod message;
+pub mod outcome;
+pub mod redact;
+pub mod rule;
+pub mod span;
+pub mod tape;

@@ -1,0 +1,56 @@
+//! The disk under a tape, as a port: tests fill it up, cut its writes and watch the order of syncs.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+/// Something that bytes can be appended to and made to last.
+pub trait Disk: Send + std::fmt::Debug {
+    /// Appends all bytes. On return they survive the death of this process.
+    ///
+    /// # Errors
+    /// What the system says; part of the bytes may be there.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes everything appended survive the loss of power.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// A file.
+#[derive(Debug)]
+pub struct FileDisk {
+    file: File,
+}
+
+impl FileDisk {
+    /// Creates a file that must not exist yet.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: OpenOptions::new().append(true).create_new(true).open(path)? })
+    }
+
+    /// Opens a file to append to, after cutting it to `length` bytes.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn reopen(path: &Path, length: u64) -> io::Result<Self> {
+        let file = OpenOptions::new().append(true).open(path)?;
+        file.set_len(length)?;
+        Ok(Self { file })
+    }
+}
+
+impl Disk for FileDisk {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}

@@ -1,0 +1,205 @@
+//! Appends facts and blobs to a tape. A line is acknowledged when it is written; [`Recorder::sync`] makes it last.
+
+use super::{Disk, FORMAT, FileDisk, Header, OPEN_SUFFIX, SEALED_SUFFIX, TapeError, link};
+use crate::fact::Fact;
+use crate::id::{Hash, RunId};
+use crate::redact::Redactor;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What became of a recorded fact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// Its line's number, from 0.
+    pub seq: u64,
+    /// `seq:digest` over the line's time and body, for [`Fact::heard`].
+    pub digest: String,
+}
+
+/// Takes down what happens. Two exist: the tape writer, and the comparer of an exact replay.
+pub trait Recorder: Send {
+    /// Keeps a content, redacted, and tells its name.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    fn blob(&mut self, at_ns: i64, content: &[u8]) -> Result<Hash, TapeError>;
+
+    /// Keeps a fact, redacted. On return it survives the death of this process.
+    ///
+    /// # Errors
+    /// Where it cannot be written, or (in a replay) where it is not what was recorded.
+    fn record(&mut self, at_ns: i64, fact: &Fact) -> Result<Recorded, TapeError>;
+
+    /// Makes everything recorded survive the loss of power.
+    ///
+    /// # Errors
+    /// Where the disk says no.
+    fn sync(&mut self) -> Result<(), TapeError>;
+
+    /// The redactor that everything recorded goes through.
+    fn redactor(&self) -> &Redactor;
+}
+
+/// A fact as the text of its line, redacted, without `chain` and the closing brace.
+///
+/// # Errors
+/// Where the fact is not JSON, such as a map with odd keys.
+pub fn encode_line(seq: u64, at_ns: i64, fact: &Fact, redactor: &Redactor) -> Result<String, TapeError> {
+    let body = serde_json::to_string(fact)?;
+    Ok(open_line(seq, at_ns, &redactor.text(&body)))
+}
+
+/// `{"seq":N,"at":NS,` and the members of an object, without its closing brace.
+fn open_line(seq: u64, at_ns: i64, object: &str) -> String {
+    let members = object.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(object);
+    format!("{{\"seq\":{seq},\"at\":{at_ns},{members}")
+}
+
+/// The digest of an open line, as [`Fact::heard`] lists it.
+pub(crate) fn digest(seq: u64, open_line: &str) -> String {
+    format!("{seq}:{}", &Hash::of(open_line.as_bytes()).short()[..8])
+}
+
+/// Writes one tape.
+#[derive(Debug)]
+pub struct TapeWriter<D: Disk = FileDisk> {
+    path: PathBuf,
+    disk: D,
+    redactor: Arc<Redactor>,
+    seq: u64,
+    chain: String,
+    blobs: HashSet<Hash>,
+    failed: bool,
+}
+
+impl TapeWriter<FileDisk> {
+    /// Starts the tape of a run in a folder of tapes.
+    ///
+    /// # Errors
+    /// Where the file exists already or cannot be written.
+    pub fn create(folder: &Path, run: &RunId, at_ns: i64, redactor: Arc<Redactor>) -> Result<Self, TapeError> {
+        let path = folder.join(format!("{run}{OPEN_SUFFIX}"));
+        let disk = FileDisk::create(&path)
+            .map_err(|source| TapeError::Io { path: path.clone(), doing: "create the tape", source })?;
+        Self::start(path, disk, at_ns, redactor)
+    }
+
+    /// Compresses the finished tape whole and removes the plain file. Returns where it is now.
+    ///
+    /// # Errors
+    /// Where the disk says no; the plain tape then stays, whole and readable.
+    pub fn seal(mut self) -> Result<PathBuf, TapeError> {
+        self.sync()?;
+        let sealed = sealed_path(&self.path);
+        let part = sealed.with_extension("part");
+        let done = compress(&self.path, &part).and_then(|()| fs::rename(&part, &sealed));
+        if let Err(source) = done {
+            let _ = fs::remove_file(&part);
+            return Err(TapeError::Io { path: self.path, doing: "compress the finished tape", source });
+        }
+        // A crash between the rename and this leaves both files; readers take the sealed one.
+        let _ = fs::remove_file(&self.path);
+        Ok(sealed)
+    }
+}
+
+fn sealed_path(open: &Path) -> PathBuf {
+    let name = open.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    open.with_file_name(format!("{}{SEALED_SUFFIX}", name.trim_end_matches(OPEN_SUFFIX)))
+}
+
+fn compress(from: &Path, to: &Path) -> std::io::Result<()> {
+    // Level 9 with a checksum: a tape is written once and read for years.
+    let mut encoder = zstd::Encoder::new(fs::File::create(to)?, 9)?;
+    encoder.include_checksum(true)?;
+    encoder.long_distance_matching(true)?;
+    std::io::copy(&mut fs::File::open(from)?, &mut encoder)?;
+    let mut file = encoder.finish()?;
+    file.flush()?;
+    file.sync_all()
+}
+
+impl<D: Disk> TapeWriter<D> {
+    /// Starts a tape on any disk.
+    ///
+    /// # Errors
+    /// Where the header cannot be written.
+    pub fn start(path: PathBuf, disk: D, at_ns: i64, redactor: Arc<Redactor>) -> Result<Self, TapeError> {
+        let header = Header {
+            format: FORMAT,
+            program: concat!("loopdeck ", env!("CARGO_PKG_VERSION")).to_owned(),
+            redaction_key_id: redactor.key_id().to_owned(),
+        };
+        let mut writer =
+            Self { path, disk, redactor, seq: 0, chain: String::new(), blobs: HashSet::new(), failed: false };
+        let body = serde_json::to_string(&header)?;
+        writer.append(open_line(0, at_ns, &body.replacen('{', "{\"type\":\"tape\",", 1)))?;
+        Ok(writer)
+    }
+
+    /// Where the tape lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn append(&mut self, open_line: String) -> Result<u64, TapeError> {
+        if self.failed {
+            return Err(TapeError::Closed { path: self.path.clone() });
+        }
+        let chain = link(&self.chain, &open_line);
+        let mut line = open_line;
+        let _ = writeln!(line, ",\"chain\":\"{chain}\"}}");
+        if let Err(source) = self.disk.append(line.as_bytes()) {
+            self.failed = true;
+            return Err(TapeError::Io { path: self.path.clone(), doing: "write to the tape", source });
+        }
+        self.chain = chain;
+        self.seq += 1;
+        Ok(self.seq - 1)
+    }
+}
+
+impl<D: Disk> Recorder for TapeWriter<D> {
+    fn blob(&mut self, at_ns: i64, content: &[u8]) -> Result<Hash, TapeError> {
+        let redacted = self.redactor.bytes(content);
+        let hash = Hash::of(&redacted);
+        if self.blobs.contains(&hash) {
+            return Ok(hash);
+        }
+        let value = match std::str::from_utf8(&redacted) {
+            Ok(text) => format!("\"text\":{}", serde_json::to_string(text)?),
+            Err(_) => format!("\"base64\":\"{}\"", STANDARD.encode(&redacted)),
+        };
+        self.append(format!(
+            "{{\"seq\":{},\"at\":{at_ns},\"type\":\"blob\",\"hash\":\"{hash}\",{value}",
+            self.seq
+        ))?;
+        self.blobs.insert(hash);
+        Ok(hash)
+    }
+
+    fn record(&mut self, at_ns: i64, fact: &Fact) -> Result<Recorded, TapeError> {
+        let line = encode_line(self.seq, at_ns, fact, &self.redactor)?;
+        let digest = digest(self.seq, &line);
+        Ok(Recorded { seq: self.append(line)?, digest })
+    }
+
+    fn sync(&mut self) -> Result<(), TapeError> {
+        self.disk.sync().map_err(|source| TapeError::Io {
+            path: self.path.clone(),
+            doing: "sync the tape to disk",
+            source,
+        })
+    }
+
+    fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+}
