@@ -49,8 +49,14 @@ pub const fn is_failure(status: ToolStatus) -> bool {
 
 /// Whether the rate is above the line; with `firing`, whether it is still above the line that clears it.
 #[must_use]
-pub fn find(tool_name: Option<&str>, seen: CallCounts, firing: bool, settings: &ErrorRate) -> Option<Finding> {
-    let line = if firing { settings.clear_percent.min(settings.above_percent) } else { settings.above_percent };
+pub fn find(
+    tool_name: Option<&str>,
+    seen: CallCounts,
+    firing: bool,
+    settings: &ErrorRate,
+) -> Option<Finding> {
+    let line =
+        if firing { settings.clear_percent.min(settings.above_percent) } else { settings.above_percent };
     // Counts times a hundred against percent times counts: 20.0 % of 15 calls stays exactly 3.
     let above = figure(seen.errors) * 100.0 > line * figure(seen.calls);
     (above && seen.calls >= settings.min_calls).then(|| finding(tool_name, seen, settings))
@@ -73,7 +79,9 @@ fn finding(tool_name: Option<&str>, seen: CallCounts, settings: &ErrorRate) -> F
             observed: Some(percent),
             spans: Vec::new(),
             tokens_wasted: None,
-            next_safe_action: Some(format!("open a failed call of {who} and read its error before more runs start")),
+            next_safe_action: Some(format!(
+                "open a failed call of {who} and read its error before more runs start"
+            )),
             resumable: true,
         },
     }
@@ -110,7 +118,9 @@ mod tests {
 
     #[test]
     fn a_firing_alert_holds_until_the_rate_is_clearly_lower() {
-        for (errors, firing, fires) in [(20, false, false), (20, true, true), (17, true, true), (16, true, false)] {
+        for (errors, firing, fires) in
+            [(20, false, false), (20, true, true), (17, true, true), (16, true, false)]
+        {
             let found = find(None, CallCounts { calls: 100, errors }, firing, &ErrorRate::default());
             assert_eq!(found.is_some(), fires, "{errors} of 100, firing {firing}");
         }
@@ -125,7 +135,8 @@ mod tests {
 
     #[test]
     fn the_sentence_tells_rate_counts_and_window() {
-        let found = find(Some("search"), CallCounts { calls: 30, errors: 7 }, false, &ErrorRate::default()).unwrap();
+        let found =
+            find(Some("search"), CallCounts { calls: 30, errors: 7 }, false, &ErrorRate::default()).unwrap();
         insta::assert_snapshot!(found.evidence.detail, @"23.3 % of the calls of `search` failed: 7 of 30 in 300 s");
     }
 }

@@ -38,7 +38,8 @@ pub fn find(calls: &[CallSeen], settings: &RepeatedCall) -> Option<Finding> {
         return None;
     }
     (1..=settings.max_period).find_map(|period| {
-        let same = (period..calls.len()).rev().take_while(|at| is_same(&calls[*at], &calls[*at - period], settings));
+        let same =
+            (period..calls.len()).rev().take_while(|at| is_same(&calls[*at], &calls[*at - period], settings));
         let cycle = &calls[calls.len() - (same.count() + period).min(calls.len())..];
         (cycle.len() >= settings.threshold * period).then(|| finding(cycle, period, settings))
     })
@@ -57,8 +58,9 @@ pub fn scan(calls: &[CallSeen], settings: &RepeatedCall) -> Vec<Finding> {
                 continue;
             }
             let found = finding(cycle, period, settings);
-            let known =
-                findings.iter_mut().find(|one| (&one.tool_name, one.args_hash) == (&found.tool_name, found.args_hash));
+            let known = findings
+                .iter_mut()
+                .find(|one| (&one.tool_name, one.args_hash) == (&found.tool_name, found.args_hash));
             match known {
                 Some(known) if known.evidence.observed < found.evidence.observed => *known = found,
                 Some(_) => {}
@@ -110,8 +112,14 @@ fn finding(cycle: &[CallSeen], period: usize, settings: &RepeatedCall) -> Findin
     let named = block.iter().min_by_key(|call| (&call.tool_name, call.args_hash));
     let names: Vec<String> = block.iter().map(|call| format!("`{}`", call.tool_name)).collect();
     let detail = match period {
-        1 => format!("{} was called {times} times in a row with the same arguments and the same result", names[0]),
-        _ => format!("the calls {} were made {times} times in a row with the same arguments and results", names.join(", ")),
+        1 => format!(
+            "{} was called {times} times in a row with the same arguments and the same result",
+            names[0]
+        ),
+        _ => format!(
+            "the calls {} were made {times} times in a row with the same arguments and results",
+            names.join(", ")
+        ),
     };
     Finding {
         rule: RULE,

@@ -81,9 +81,12 @@ mod tests {
 
     #[test]
     fn the_budget_stops_at_its_limit_unless_the_same_step_completes_the_run() {
-        for (tokens, budget, completed, stops) in
-            [(999, 1000, false, false), (1000, 1000, false, true), (1500, 1000, true, false), (0, 0, false, true)]
-        {
+        for (tokens, budget, completed, stops) in [
+            (999, 1000, false, false),
+            (1000, 1000, false, true),
+            (1500, 1000, true, false),
+            (0, 0, false, true),
+        ] {
             assert_eq!(stop(tokens, budget, completed).is_some(), stops, "{tokens} of {budget}, {completed}");
         }
     }

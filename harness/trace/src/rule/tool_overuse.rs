@@ -61,7 +61,10 @@ fn of_tool(calls: &[CallSeen], tool_name: &str, settings: &ToolOveruse) -> Optio
         args_hash: None,
         evidence: Evidence {
             rule: RULE.to_owned(),
-            detail: format!("`{tool_name}` was called {count} times in one run; more than {} is unusual", settings.max_calls),
+            detail: format!(
+                "`{tool_name}` was called {count} times in one run; more than {} is unusual",
+                settings.max_calls
+            ),
             threshold: Some(figure(settings.max_calls as u64)),
             observed: Some(figure(count as u64)),
             spans: spans(beyond()),
@@ -113,7 +116,10 @@ mod tests {
         let all = calls("a a a a a a a");
         let evidence = &scan(&all, &ToolOveruse::default())[0].evidence;
         assert_eq!(evidence.spans, [all[5].span, all[6].span]);
-        assert_eq!((evidence.observed, evidence.threshold, evidence.tokens_wasted), (Some(7.0), Some(5.0), Some(20)));
+        assert_eq!(
+            (evidence.observed, evidence.threshold, evidence.tokens_wasted),
+            (Some(7.0), Some(5.0), Some(20))
+        );
         insta::assert_snapshot!(evidence.detail, @"`a` was called 7 times in one run; more than 5 is unusual");
     }
 }
