@@ -5,6 +5,8 @@
 //! transport, so all three go through the same encoding and decoding.
 
 pub mod chat;
+pub mod fault;
+mod frame;
 pub mod http;
 pub mod messages;
 pub mod scripted;
