@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn retry_after_is_read_as_seconds_as_milliseconds_and_as_a_date() {
-        let date = ("date", "Fri, 21 Nov 2026 10:00:00 GMT");
+        let date = ("date", "Sat, 21 Nov 2026 10:00:00 GMT");
         let table = [
             (headers(&[("retry-after", "7")]), Some(7000)),
             (headers(&[("retry-after", "0.25")]), Some(250)),

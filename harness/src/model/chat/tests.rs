@@ -75,6 +75,12 @@ fn a_request_is_the_frame_around_its_fragments() {
     let whole: Value = serde_json::from_slice(&body).expect("the body is JSON");
     assert_eq!(whole["messages"].as_array().map(Vec::len), Some(5));
     assert_snapshot!(String::from_utf8_lossy(&body).replace(",{\"", ",\n{\""), @r#"
+    {"max_completion_tokens":64,"model":"gpt-4o","seed":7,"stream":true,"stream_options":{"include_usage":true},"temperature":0.5,"tools":[{"function":{"description":"Adds.","name":"add","parameters":{"type":"object"}},"type":"function"}],"messages":[{"content":"Be brief.","role":"system"},
+    {"content":"1+2 \"and\" 3+4?","role":"user"},
+    {"content":"Adding.","role":"assistant","tool_calls":[{"function":{"arguments":"{\"x\": 1","name":"add"},"id":"a","type":"function"},
+    {"function":{"arguments":"{}","name":"add"},"id":"b","type":"function"}]},
+    {"content":"3","role":"tool","tool_call_id":"a"},
+    {"content":"","role":"tool","tool_call_id":"b"}]}
     "#);
 }
 

@@ -78,6 +78,13 @@ fn a_request_is_the_frame_around_its_fragments_and_results_of_a_turn_are_one_mes
     let body = Messages.frame(&spec()).body(&fragments);
     let _: Value = serde_json::from_slice(&body).expect("the body is JSON");
     assert_snapshot!(String::from_utf8_lossy(&body).replace(",{\"", ",\n{\""), @r#"
+    {"max_tokens":4096,"model":"claude","stream":true,"system":"Be brief.","tools":[{"description":"Adds.","input_schema":{"type":"object"},"name":"add"}],"top_k":7,"messages":[{"role":"user","content":[{"text":"1+2 and 3+4?","type":"text"}]},
+    {"role":"assistant","content":[{"text":"Adding.","type":"text"},
+    {"type":"tool_use","id":"a","name":"add","input":{"x":  1}},
+    {"text":"And","type":"text"},
+    {"type":"tool_use","id":"b","name":"add","input":{"invalid_arguments":"{\"x\": 3"}}]},
+    {"role":"user","content":[{"content":"3","is_error":false,"tool_use_id":"a","type":"tool_result"},
+    {"content":"cut off","is_error":true,"tool_use_id":"b","type":"tool_result"}]}]}
     "#);
 }
 
