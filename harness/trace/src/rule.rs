@@ -105,8 +105,10 @@ pub struct Rules {
 /// Everything the run rules find in one run. The error rate is not among them: it is about many runs.
 #[must_use]
 pub fn of_run(run: &RunSeen<'_>, rules: &Rules) -> Vec<Finding> {
-    let mut findings: Vec<Finding> =
-        max_turns::find(run, &rules.max_turns).into_iter().chain(token_budget::find(run, &rules.token_budget)).collect();
+    let mut findings: Vec<Finding> = max_turns::find(run, &rules.max_turns)
+        .into_iter()
+        .chain(token_budget::find(run, &rules.token_budget))
+        .collect();
     findings.extend(tool_overuse::scan(run.calls, &rules.tool_overuse));
     findings.extend(repeated_call::scan(run.calls, &rules.repeated_call));
     findings
