@@ -7,9 +7,11 @@
 pub mod attribute;
 pub mod canonical;
 pub mod context;
+pub mod export;
 pub mod fact;
 pub mod id;
 pub mod message;
+pub mod otlp;
 pub mod outcome;
 pub mod redact;
 pub mod rule;
