@@ -5,3 +5,13 @@
 //! door to clock and randomness.
 
 pub mod model;
+pub mod agent;
+pub mod config;
+mod conversation;
+pub mod driver;
+pub mod hands;
+pub mod machine;
+pub mod policy;
+pub mod port;
+pub mod price;
+pub mod tool;

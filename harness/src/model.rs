@@ -133,6 +133,17 @@ pub enum DecodeError {
     Provider(Fault),
 }
 
+impl DecodeError {
+    /// What it means for the call. A cut or malformed answer may come whole the next time.
+    #[must_use]
+    pub fn into_fault(self) -> Fault {
+        match self {
+            Self::Provider(fault) => fault,
+            other => Fault::new(trace::outcome::FaultClass::Transient, other.to_string()),
+        }
+    }
+}
+
 /// A wire format: pure, so that it can be tested and replayed without a network.
 pub trait Wire: Send + Sync + Debug {
     /// Its name in configuration and tapes: `chat` or `messages`.

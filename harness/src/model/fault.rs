@@ -44,9 +44,10 @@ pub fn of_answer(status: u16, headers: &BTreeMap<String, String>, body: &[u8]) -
 #[must_use]
 pub fn of_error_object(error: &Value) -> Fault {
     let error = ProviderError::from_value(error);
-    // OpenRouter and others repeat the HTTP status as the code.
-    let class = match error.code.parse::<u16>() {
-        Ok(status) if (400..600).contains(&status) => class_of_status(status, &error),
+    // Some repeat the HTTP status inside, as `status` or as the code.
+    let status = [&error.status, &error.code].into_iter().find_map(|text| text.parse::<u16>().ok());
+    let class = match status {
+        Some(status) if (400..600).contains(&status) => class_of_status(status, &error),
         // An error halfway through an answer is the provider's, unless its words say otherwise.
         _ => error.class().unwrap_or(FaultClass::Transient),
     };
@@ -94,6 +95,7 @@ fn millis(value: &str, factor: f64) -> Option<u64> {
 struct ProviderError {
     kind: String,
     code: String,
+    status: String,
     message: String,
 }
 
@@ -116,7 +118,7 @@ impl ProviderError {
         if message.is_empty() {
             message = error.to_string();
         }
-        Self { kind: word("type"), code: word("code"), message }
+        Self { kind: word("type"), code: word("code"), status: word("status"), message }
     }
 
     fn class(&self) -> Option<FaultClass> {
@@ -222,6 +224,7 @@ mod tests {
         let class = |text: &str| of_error_object(&serde_json::from_str(text).expect("json")).class;
         assert_eq!(class(r#"{"type":"overloaded_error","message":"Overloaded"}"#), FaultClass::Transient);
         assert_eq!(class(r#"{"message":"hiccup"}"#), FaultClass::Transient);
+        assert_eq!(class(r#"{"code":"content_filter","status":400}"#), FaultClass::Permanent);
         assert_eq!(class(r#"{"code":401,"message":"no"}"#), FaultClass::Auth);
         assert_eq!(class(r#"{"code":400,"message":"no"}"#), FaultClass::Permanent);
         assert_eq!(class(r#"{"code":"context_length_exceeded"}"#), FaultClass::Overflow);

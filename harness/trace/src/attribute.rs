@@ -84,6 +84,7 @@ names! {
     TOOL_PERMISSION = "loopdeck.tool.permission";
     MODEL_ATTEMPTS = "loopdeck.model.attempts";
     CONTEXT_HEAD = "loopdeck.model.context_head";
+    FIRST_POSITION = "loopdeck.model.first_position";
     COST_USD = "loopdeck.cost.usd";
     REPLAY_OF = "loopdeck.replay.of";
     REPLAY_MODE = "loopdeck.replay.mode";

@@ -200,6 +200,9 @@ pub struct ModelAnswered {
     /// Whether `body` was written anew because a secret lay across the pieces of the original.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recut: bool,
+    /// Whether the connection broke before the body's end; `fault` then says how.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
     /// The chunks the body arrived in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Chunk>,
@@ -317,6 +320,9 @@ pub struct ToolFinished {
     pub result: Hash,
     /// Blob: what the model is shown, if it was cut; otherwise the same as `result`.
     pub shown: Hash,
+    /// What the model is shown, as text; the blob `shown` holds the same.
+    #[serde(skip)]
+    pub content: String,
     /// BLAKE3 of the result's canonical form; equal for results that say the same.
     pub result_hash: Hash,
     /// The kind of failure.

@@ -90,6 +90,14 @@ pub enum TapeError {
         /// The version found.
         found: u32,
     },
+    /// A replay drew something else than the tape has.
+    #[error("{} line {line}: the replay differs from the tape", path.display())]
+    Differs {
+        /// The tape.
+        path: PathBuf,
+        /// Line number, 1-based as editors count.
+        line: u64,
+    },
     /// A fact could not be written as JSON.
     #[error("cannot write a fact as JSON: {0}")]
     Encode(#[from] serde_json::Error),

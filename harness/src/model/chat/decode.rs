@@ -16,7 +16,13 @@ pub fn response(body: &[u8]) -> Result<Response, DecodeError> {
     let answer: Value = serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))?;
     provider_error(&answer)?;
     let choice = answer.pointer("/choices/0").ok_or_else(|| malformed("it has no choices[0]"))?;
-    let message = choice["message"].as_object().ok_or_else(|| malformed("choices[0] has no message"))?;
+    let nothing = Map::new();
+    // Azure leaves the message out where its filter stopped it; the finish reason then tells.
+    let message = match choice["message"].as_object() {
+        Some(message) => message,
+        None if choice["finish_reason"].is_string() => &nothing,
+        None => return Err(malformed("choices[0] has neither a message nor a finish_reason")),
+    };
     Ok(assemble(Gathered {
         id: answer["id"].as_str(),
         model: answer["model"].as_str(),

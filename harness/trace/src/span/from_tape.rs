@@ -1,6 +1,408 @@
-//! placeholder
-use super::Span;
-use crate::tape::Tape;
-/// x
+//! Tape -> spans: `invoke_agent` over `turn` over `chat` and `execute_tool`, with the facts' own times.
+//!
+//! Place in the flow: fact -> tape -> **span** -> row. A pure fold: the same tape always gives the same spans, so
+//! they can be derived again at any time. What has not ended yet is marked open.
+
+use super::{Span, SpanEvent, SpanStatus};
+use crate::attribute as name;
+use crate::attribute::operation;
+use crate::fact::{Fact, ModelAnswered, ModelAsked, RunStarted, ToolFinished, ToolStarted};
+use crate::id::{CallKey, RunId, SpanId};
+use crate::message::{Message, Part, Role, ToolResult, Usage};
+use crate::outcome::{Outcome, RunStatus, ToolStatus};
+use crate::tape::{Line, Tape};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+const INTERNAL: i32 = 1;
+const CLIENT: i32 = 3;
+
+/// The spans of a tape; none before its run has started.
 #[must_use]
-pub fn from_tape(_tape: &Tape) -> Vec<Span> { Vec::new() }
+pub fn from_tape(tape: &Tape) -> Vec<Span> {
+    let mut lines = tape.lines().iter();
+    let first = lines.next();
+    let Some(Line { at_ns, fact: Fact::RunStarted(started), .. }) = first else { return Vec::new() };
+    let mut fold = Fold {
+        tape,
+        started,
+        root: root(started, *at_ns),
+        turns: BTreeMap::new(),
+        tools: BTreeMap::new(),
+        results: Vec::new(),
+        position: 0,
+        last_at_ns: *at_ns,
+    };
+    for line in lines {
+        fold.take(line);
+    }
+    fold.spans()
+}
+
+struct Fold<'a> {
+    tape: &'a Tape,
+    started: &'a RunStarted,
+    root: Span,
+    turns: BTreeMap<u32, Turn>,
+    tools: BTreeMap<CallKey, Span>,
+    /// Results since the last request: they are among the next request's new messages.
+    results: Vec<Message>,
+    /// How many messages the conversation has.
+    position: usize,
+    last_at_ns: i64,
+}
+
+/// One turn while it is put together.
+struct Turn {
+    span: Span,
+    chat: Span,
+    attempts: u32,
+    usage: Usage,
+    tool_names: Vec<String>,
+    arguments: Vec<String>,
+    statuses: Vec<&'static str>,
+    last_at_ns: i64,
+}
+
+impl Fold<'_> {
+    fn run(&self) -> &RunId {
+        &self.started.run_id
+    }
+
+    fn take(&mut self, line: &Line) {
+        self.last_at_ns = line.at_ns;
+        if let Some(turn) = line.fact.turn().and_then(|turn| self.turns.get_mut(&turn)) {
+            turn.last_at_ns = line.at_ns;
+        }
+        match &line.fact {
+            Fact::ModelAsked(fact) => self.asked(line.at_ns, fact),
+            Fact::ModelAnswered(fact) => self.answered(line.at_ns, fact),
+            Fact::ToolStarted(fact) => self.tool_started(line.at_ns, fact),
+            Fact::ToolFinished(fact) => self.tool_finished(line.at_ns, fact),
+            Fact::RunEnded(fact) => end(&mut self.root, line.at_ns, &fact.outcome),
+            Fact::RunStarted(_) | Fact::Waited(_) | Fact::Cancelled(_) => {}
+        }
+    }
+
+    fn asked(&mut self, at_ns: i64, fact: &ModelAsked) {
+        let new: Vec<Message> = self.results.drain(..).chain(fact.said.iter().cloned()).collect();
+        let first_position = self.position;
+        self.position += new.len();
+        if let Some(turn) = self.turns.get_mut(&fact.turn) {
+            turn.attempts = fact.attempt;
+            return;
+        }
+        let turn_id = self.run().span(operation::TURN, fact.turn, 0);
+        let mut span = self.child(operation::TURN.to_owned(), turn_id, self.root.span_id, at_ns);
+        set(&mut span, name::SPAN_KIND, operation::TURN);
+        set(&mut span, name::TURN_INDEX, fact.turn);
+        let chat_id = self.run().span(operation::CHAT, fact.turn, 0);
+        let mut chat = self.child(format!("{} {}", operation::CHAT, self.started.model), chat_id, turn_id, at_ns);
+        chat.kind = CLIENT;
+        set(&mut chat, name::OPERATION_NAME, operation::CHAT);
+        set(&mut chat, name::PROVIDER_NAME, self.started.provider.as_str());
+        set(&mut chat, name::REQUEST_MODEL, self.started.model.as_str());
+        set(&mut chat, name::TURN_INDEX, fact.turn);
+        set(&mut chat, name::CONTEXT_HEAD, fact.head.to_string());
+        set(&mut chat, name::FIRST_POSITION, first_position);
+        set(&mut chat, name::INPUT_MESSAGES, messages_json(&new, None));
+        if fact.stream {
+            set(&mut chat, name::REQUEST_STREAM, true);
+        }
+        self.turns.insert(
+            fact.turn,
+            Turn {
+                span,
+                chat,
+                attempts: fact.attempt,
+                usage: Usage::default(),
+                tool_names: Vec::new(),
+                arguments: Vec::new(),
+                statuses: Vec::new(),
+                last_at_ns: at_ns,
+            },
+        );
+    }
+
+    fn answered(&mut self, at_ns: i64, fact: &ModelAnswered) {
+        let Some(turn) = self.turns.get_mut(&fact.turn) else { return };
+        let chat = &mut turn.chat;
+        set(chat, name::MODEL_ATTEMPTS, turn.attempts);
+        if let Some(fault) = &fact.fault {
+            chat.events.push(SpanEvent {
+                name: "loopdeck.attempt_failed".to_owned(),
+                at_ns,
+                attributes: Map::from_iter([
+                    ("attempt".to_owned(), json!(fact.attempt)),
+                    (name::ERROR_TYPE.to_owned(), json!(fault.class.as_str())),
+                    ("message".to_owned(), json!(fault.message)),
+                ]),
+            });
+            fail(chat, fault.class.as_str(), &fault.message);
+        }
+        close(chat, at_ns);
+        let Some(response) = &fact.response else { return };
+        // A retry that worked is no error of the call.
+        chat.status = SpanStatus::default();
+        chat.attributes.remove(name::ERROR_TYPE);
+        turn.usage = response.usage;
+        usage(chat, &response.usage);
+        set_some(chat, name::RESPONSE_ID, response.response_id.as_deref());
+        set_some(chat, name::RESPONSE_MODEL, response.response_model.as_deref());
+        set_some(chat, name::COST_USD, fact.cost_usd);
+        set_some(chat, name::TIME_TO_FIRST_CHUNK, fact.ttft_ms().map(|ms| ms / 1e3));
+        let finish = response.finish_raw.clone().unwrap_or_default();
+        set(chat, name::OUTPUT_MESSAGES, messages_json(&[response.message()], Some(&finish)));
+        set(chat, name::FINISH_REASONS, json!([finish]));
+        self.position += 1;
+    }
+
+    fn tool_started(&mut self, at_ns: i64, fact: &ToolStarted) {
+        let id = self.run().span(operation::EXECUTE_TOOL, fact.key.turn, fact.key.index);
+        let span = self.tool(fact.key, &fact.tool_name, &fact.call_id, id, at_ns);
+        self.tools.insert(fact.key, span);
+    }
+
+    fn tool(&self, key: CallKey, tool_name: &str, call_id: &str, id: SpanId, at_ns: i64) -> Span {
+        let parent = self.run().span(operation::TURN, key.turn, 0);
+        let mut span = self.child(format!("{} {tool_name}", operation::EXECUTE_TOOL), id, parent, at_ns);
+        set(&mut span, name::OPERATION_NAME, operation::EXECUTE_TOOL);
+        set(&mut span, name::TOOL_NAME, tool_name);
+        set(&mut span, name::TOOL_TYPE, "function");
+        set(&mut span, name::TOOL_CALL_ID, call_id);
+        set(&mut span, name::AGENT_NAME, self.started.agent.as_str());
+        set(&mut span, name::TURN_INDEX, key.turn);
+        set(&mut span, name::CALL_INDEX, key.index);
+        span
+    }
+
+    fn tool_finished(&mut self, at_ns: i64, fact: &ToolFinished) {
+        let id = self.run().span(operation::EXECUTE_TOOL, fact.key.turn, fact.key.index);
+        let ran = self.tools.remove(&fact.key);
+        // Results of a stage are recorded in call order after the whole stage: the true end is the tool's own.
+        let ended_at_ns = ran.as_ref().and_then(|span| span.started_at_ns).map_or(at_ns, |start| {
+            start.saturating_add(i64::try_from(fact.latency_ns).unwrap_or(i64::MAX)).min(at_ns)
+        });
+        let mut span = ran.unwrap_or_else(|| self.tool(fact.key, &fact.tool_name, &fact.call_id, id, at_ns));
+        let result = self.tape.text(&fact.result).unwrap_or_default();
+        set(&mut span, name::TOOL_ARGUMENTS, fact.arguments.as_str());
+        set(&mut span, name::TOOL_RESULT, result);
+        set(&mut span, name::TOOL_STATUS, fact.status.as_str());
+        set(&mut span, name::TOOL_ARGS_HASH, fact.args_hash.to_string());
+        set(&mut span, name::TOOL_RESULT_HASH, fact.result_hash.to_string());
+        set(&mut span, name::TOOL_ATTEMPTS, fact.attempts);
+        set_some(&mut span, name::TOOL_ERROR_CLASS, fact.error_class.map(|class| class.as_str()));
+        set_some(&mut span, name::TOOL_FAILURE_STAGE, fact.failure_stage.map(|stage| stage.as_str()));
+        set_some(&mut span, name::TOOL_PERMISSION, fact.permission.as_deref());
+        match fact.status {
+            // A denial is a decision, not an error of the call.
+            ToolStatus::Ok | ToolStatus::Denied => {}
+            _ => fail(&mut span, fact.error_class.map_or(fact.status.as_str(), |class| class.as_str()), ""),
+        }
+        close(&mut span, ended_at_ns);
+        self.tools.insert(fact.key, span);
+        if let Some(turn) = self.turns.get_mut(&fact.key.turn) {
+            turn.tool_names.push(fact.tool_name.clone());
+            turn.arguments.push(fact.arguments.clone());
+            turn.statuses.push(fact.status.as_str());
+        }
+        self.results.push(Message {
+            role: Role::Tool,
+            parts: vec![Part::ToolResult(ToolResult {
+                call_id: fact.call_id.clone(),
+                tool_name: fact.tool_name.clone(),
+                content: fact.content.clone(),
+                is_error: fact.status != ToolStatus::Ok,
+            })],
+        });
+    }
+
+    /// A span of this run that is still open.
+    fn child(&self, span_name: String, span_id: SpanId, parent: SpanId, at_ns: i64) -> Span {
+        let mut span = Span {
+            span_id,
+            parent_span_id: Some(parent),
+            name: span_name,
+            kind: INTERNAL,
+            started_at_ns: Some(at_ns),
+            ended_at_ns: None,
+            open: true,
+            status: SpanStatus::default(),
+            attributes: Map::new(),
+            events: Vec::new(),
+            links: Vec::new(),
+            ..self.root.clone()
+        };
+        set(&mut span, name::RUN_ID, self.run().as_str());
+        span
+    }
+
+    fn spans(self) -> Vec<Span> {
+        let ended = !self.root.open;
+        let last_turn = self.turns.keys().next_back().copied();
+        let mut spans = vec![self.root];
+        for (index, mut turn) in self.turns {
+            if ended || last_turn != Some(index) {
+                close(&mut turn.span, turn.last_at_ns);
+            }
+            let span = &mut turn.span;
+            set(span, name::TURN_TOOL_NAMES, json!(turn.tool_names));
+            set(span, name::TURN_ARGUMENTS, json!(turn.arguments));
+            set(span, name::TURN_TOOL_STATUSES, json!(turn.statuses));
+            set_some(span, name::TURN_INPUT_TOKENS, turn.usage.input_tokens);
+            set_some(span, name::TURN_OUTPUT_TOKENS, turn.usage.output_tokens);
+            if let (Some(start), Some(end)) = (span.started_at_ns, span.ended_at_ns) {
+                set(span, name::TURN_LATENCY_MS, (end - start) / 1_000_000);
+            }
+            spans.extend([turn.span, turn.chat]);
+        }
+        spans.extend(self.tools.into_values());
+        spans
+    }
+}
+
+fn root(started: &RunStarted, at_ns: i64) -> Span {
+    let mut resource = Map::new();
+    resource.insert(
+        name::SERVICE_NAME.to_owned(),
+        json!(started.service.clone().unwrap_or_else(|| name::SCOPE.to_owned())),
+    );
+    let mut insert = |key: &str, value: &Option<String>| {
+        if let Some(value) = value {
+            resource.insert(key.to_owned(), json!(value));
+        }
+    };
+    insert(name::ENVIRONMENT, &started.environment);
+    insert(name::SERVICE_VERSION, &started.release);
+    let mut span = Span {
+        trace_id: started.trace_id,
+        span_id: started.run_id.span(operation::INVOKE_AGENT, 0, 0),
+        parent_span_id: started.parent_span_id,
+        name: format!("{} {}", operation::INVOKE_AGENT, started.agent),
+        kind: INTERNAL,
+        started_at_ns: Some(at_ns),
+        ended_at_ns: None,
+        open: true,
+        status: SpanStatus::default(),
+        attributes: Map::new(),
+        events: Vec::new(),
+        links: Vec::new(),
+        resource,
+        scope: name::SCOPE.to_owned(),
+        scope_version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    describe(&mut span, started);
+    span
+}
+
+fn describe(span: &mut Span, started: &RunStarted) {
+    set(span, name::OPERATION_NAME, operation::INVOKE_AGENT);
+    set(span, name::AGENT_NAME, started.agent.as_str());
+    set(span, name::REQUEST_MODEL, started.model.as_str());
+    set(span, name::RUN_ID, started.run_id.as_str());
+    set(span, name::RUN_SOURCE, "tape");
+    set(span, name::RUN_STATUS, RunStatus::Running.as_str());
+    set(span, name::RUN_TASK, started.task.as_str());
+    set(span, name::RUN_PROMPT_HASH, started.prompt_hash.to_string());
+    set_some(span, name::PARENT_RUN_ID, started.parent_run_id.as_ref().map(RunId::as_str));
+    set_some(span, name::PROMPT_NAME, started.prompt_name.as_deref());
+    set_some(span, name::PROMPT_VERSION, started.prompt_version.as_deref());
+    set_some(span, name::CONVERSATION_ID, started.session_id.as_deref());
+    set_some(span, name::SESSION_ID, started.session_id.as_deref());
+    set_some(span, name::USER_ID, started.user_id.as_deref());
+    set_some(span, name::RUN_TASK_ID, started.task_id.as_deref());
+    set_some(span, name::RUN_TRIAL, started.trial);
+    set_some(span, name::REPLAY_OF, started.replay_of.as_ref().map(RunId::as_str));
+    set_some(span, name::REPLAY_MODE, started.replay_mode.as_deref());
+    if !started.tags.is_empty() {
+        set(span, name::RUN_TAGS, json!(started.tags));
+    }
+    for (limit, value) in &started.limits {
+        set(span, &format!("{}{limit}.limit", name::BUDGET_PREFIX), number(*value));
+    }
+}
+
+fn end(root: &mut Span, at_ns: i64, outcome: &Outcome) {
+    close(root, at_ns);
+    set(root, name::RUN_STATUS, outcome.status.as_str());
+    set(root, name::RUN_TURNS, outcome.turns);
+    set(root, name::STOP_REASON, outcome.stop_reason.as_str());
+    set(root, name::STOP_TRIGGER, outcome.trigger.as_str());
+    set(root, name::STOP_EVIDENCE, serde_json::to_string(&outcome.evidence).unwrap_or_default());
+    set_some(root, name::RUN_ANSWER, outcome.answer.as_deref());
+    match outcome.status {
+        RunStatus::Completed | RunStatus::Paused | RunStatus::Running => {}
+        RunStatus::Stopped | RunStatus::Failed | RunStatus::Aborted => {
+            fail(root, outcome.stop_reason.as_str(), &outcome.evidence.detail);
+        }
+    }
+}
+
+fn close(span: &mut Span, at_ns: i64) {
+    span.open = false;
+    span.ended_at_ns = Some(at_ns);
+}
+
+fn fail(span: &mut Span, error_type: &str, message: &str) {
+    span.status = SpanStatus { code: 2, message: message.to_owned() };
+    set(span, name::ERROR_TYPE, error_type);
+}
+
+fn set(span: &mut Span, key: &str, value: impl Into<Value>) {
+    span.attributes.insert(key.to_owned(), value.into());
+}
+
+fn set_some(span: &mut Span, key: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        set(span, key, value);
+    }
+}
+
+fn usage(span: &mut Span, usage: &Usage) {
+    set_some(span, name::INPUT_TOKENS, usage.input_tokens);
+    set_some(span, name::OUTPUT_TOKENS, usage.output_tokens);
+    set_some(span, name::CACHE_READ_TOKENS, usage.cache_read_tokens);
+    set_some(span, name::CACHE_WRITE_TOKENS, usage.cache_write_tokens);
+    set_some(span, name::REASONING_TOKENS, usage.reasoning_tokens);
+}
+
+/// A limit as an integer where it is one.
+fn number(value: f64) -> Value {
+    #[expect(clippy::cast_possible_truncation, reason = "integral and small")]
+    match value.fract() == 0.0 && value.abs() < 9e15 {
+        true => json!(value as i64),
+        false => json!(value),
+    }
+}
+
+/// Messages as the JSON text that the registry's message attributes hold.
+/// Source: semantic-conventions-genai, gen-ai-input-messages.json and gen-ai-output-messages.json.
+fn messages_json(messages: &[Message], finish: Option<&str>) -> String {
+    let list: Vec<Value> = messages
+        .iter()
+        .map(|message| {
+            let parts: Vec<Value> = message.parts.iter().map(part_json).collect();
+            let mut object = json!({ "role": message.role.as_str(), "parts": parts });
+            if let (Some(finish), Some(map)) = (finish, object.as_object_mut()) {
+                map.insert("finish_reason".to_owned(), json!(finish));
+            }
+            object
+        })
+        .collect();
+    Value::Array(list).to_string()
+}
+
+fn part_json(part: &Part) -> Value {
+    match part {
+        Part::Text { text } => json!({ "type": "text", "content": text }),
+        Part::Reasoning { text, .. } => json!({ "type": "reasoning", "content": text }),
+        Part::ToolCall(call) => {
+            let arguments = serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!(call.arguments));
+            json!({ "type": "tool_call", "id": call.call_id, "name": call.tool_name, "arguments": arguments })
+        }
+        Part::ToolResult(result) => {
+            json!({ "type": "tool_call_response", "id": result.call_id, "response": result.content })
+        }
+        Part::Opaque { raw, .. } => raw.clone(),
+    }
+}

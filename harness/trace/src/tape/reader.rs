@@ -34,6 +34,7 @@ pub struct Tape {
     torn_bytes: u64,
     whole_bytes: u64,
     named: Vec<(u64, Hash)>,
+    last_at_ns: i64,
 }
 
 /// A line as it stands, before it is known to be a fact.
@@ -84,6 +85,7 @@ impl Tape {
             torn_bytes: 0,
             whole_bytes: 0,
             named: Vec::new(),
+            last_at_ns: 0,
         };
         let (mut buffer, mut chain, mut seq) = (Vec::new(), String::new(), 0);
         loop {
@@ -125,6 +127,10 @@ impl Tape {
         if link(before, open) != raw.chain {
             return Err(self.damaged(seq, "was changed: its chain does not match".to_owned()));
         }
+        if raw.kind == "blob" && raw.at != self.last_at_ns {
+            return Err(self.damaged(seq, "a blob bears the time of the fact before it, and this one does not".to_owned()));
+        }
+        self.last_at_ns = raw.at;
         match (seq, raw.kind.as_ref()) {
             (0, "tape") => self.take_header(text)?,
             (0, kind) => return Err(self.damaged(0, format!("is `{kind}`, but a tape begins with `tape`"))),
@@ -161,8 +167,11 @@ impl Tape {
     }
 
     fn take_fact(&mut self, text: &str, open: &str, seq: u64, at_ns: i64) -> Result<(), TapeError> {
-        let fact: Fact =
+        let mut fact: Fact =
             serde_json::from_str(text).map_err(|why| self.damaged(seq, format!("unknown or bad fact: {why}")))?;
+        if let Fact::ToolFinished(finished) = &mut fact {
+            finished.content = self.text(&finished.shown).unwrap_or_default().to_owned();
+        }
         self.lines.push(Line { seq, at_ns, fact, digest: super::writer::digest(seq, open) });
         Ok(())
     }

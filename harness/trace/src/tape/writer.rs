@@ -24,11 +24,11 @@ pub struct Recorded {
 
 /// Takes down what happens. Two exist: the tape writer, and the comparer of an exact replay.
 pub trait Recorder: Send {
-    /// Keeps a content, redacted, and tells its name.
+    /// Keeps a content, redacted, and tells its name. Its line bears the time of the fact before it.
     ///
     /// # Errors
     /// Where it cannot be written.
-    fn blob(&mut self, at_ns: i64, content: &[u8]) -> Result<Hash, TapeError>;
+    fn blob(&mut self, content: &[u8]) -> Result<Hash, TapeError>;
 
     /// Keeps a fact, redacted. On return it survives the death of this process.
     ///
@@ -73,6 +73,7 @@ pub struct TapeWriter<D: Disk = FileDisk> {
     disk: D,
     redactor: Arc<Redactor>,
     seq: u64,
+    at_ns: i64,
     chain: String,
     blobs: HashSet<Hash>,
     failed: bool,
@@ -137,7 +138,7 @@ impl<D: Disk> TapeWriter<D> {
             redaction_key_id: redactor.key_id().to_owned(),
         };
         let mut writer =
-            Self { path, disk, redactor, seq: 0, chain: String::new(), blobs: HashSet::new(), failed: false };
+            Self { path, disk, redactor, seq: 0, at_ns, chain: String::new(), blobs: HashSet::new(), failed: false };
         let body = serde_json::to_string(&header)?;
         writer.append(open_line(0, at_ns, &body.replacen('{', "{\"type\":\"tape\",", 1)))?;
         Ok(writer)
@@ -167,7 +168,7 @@ impl<D: Disk> TapeWriter<D> {
 }
 
 impl<D: Disk> Recorder for TapeWriter<D> {
-    fn blob(&mut self, at_ns: i64, content: &[u8]) -> Result<Hash, TapeError> {
+    fn blob(&mut self, content: &[u8]) -> Result<Hash, TapeError> {
         let redacted = self.redactor.bytes(content);
         let hash = Hash::of(&redacted);
         if self.blobs.contains(&hash) {
@@ -178,8 +179,8 @@ impl<D: Disk> Recorder for TapeWriter<D> {
             Err(_) => format!("\"base64\":\"{}\"", STANDARD.encode(&redacted)),
         };
         self.append(format!(
-            "{{\"seq\":{},\"at\":{at_ns},\"type\":\"blob\",\"hash\":\"{hash}\",{value}",
-            self.seq
+            "{{\"seq\":{},\"at\":{},\"type\":\"blob\",\"hash\":\"{hash}\",{value}",
+            self.seq, self.at_ns
         ))?;
         self.blobs.insert(hash);
         Ok(hash)
@@ -187,6 +188,7 @@ impl<D: Disk> Recorder for TapeWriter<D> {
 
     fn record(&mut self, at_ns: i64, fact: &Fact) -> Result<Recorded, TapeError> {
         let line = encode_line(self.seq, at_ns, fact, &self.redactor)?;
+        self.at_ns = at_ns;
         let digest = digest(self.seq, &line);
         Ok(Recorded { seq: self.append(line)?, digest })
     }

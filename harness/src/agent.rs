@@ -1,0 +1,283 @@
+//! An agent ready to run: configuration, tools and model, and one call that runs a task onto a tape.
+//!
+//! Place in the flow: prompt -> **agent** -> driver. The command line, the demo, live evaluation and live replay
+//! all start runs here.
+
+use crate::config::{AgentConfig, ConfigError};
+use crate::driver::{Observer, Setup, drive};
+use crate::hands::LiveHands;
+use crate::model::http::{Endpoint, Http, HttpError};
+use crate::model::{Model, wire};
+use crate::port::{Live, Ports};
+use crate::tool::{Toolbox, ToolboxError};
+use secrecy::SecretString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use trace::fact::RunStarted;
+use trace::id::{Hash, RunId, SpanId, TraceId};
+use trace::outcome::Outcome;
+use trace::redact::Redactor;
+use trace::tape::{Recorder, TapeError, TapeWriter};
+
+/// Why an agent cannot be made ready.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The tools.
+    #[error("{}: {why}", path.display())]
+    Tools {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: ToolboxError,
+    },
+    /// The key of the provider is not set.
+    #[error(
+        "{}: the environment variable {key_env} is not set; set it to the key of provider `{provider}`, or set \
+         model.key_env (\"\" for a provider that wants none)",
+        path.display()
+    )]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+        /// The variable.
+        key_env: String,
+        /// The provider.
+        provider: String,
+    },
+    /// The client for the provider cannot be built.
+    #[error("{}: `model.base_url`: {why}", path.display())]
+    Client {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: HttpError,
+    },
+}
+
+/// What to run, and how it is found again.
+#[derive(Debug, Clone, Default)]
+pub struct Task {
+    /// What the agent is asked to do.
+    pub text: String,
+    /// The conversation it continues.
+    pub session_id: Option<String>,
+    /// The user it runs for.
+    pub user_id: Option<String>,
+    /// The case of a suite.
+    pub task_id: Option<String>,
+    /// Which repeat of the case, 0-based.
+    pub trial: Option<u32>,
+    /// Free words, beside the configuration's.
+    pub tags: Vec<String>,
+    /// The trace and span of the caller.
+    pub parent: Option<(TraceId, SpanId)>,
+    /// The run that this one replays, and how.
+    pub replay_of: Option<(RunId, String)>,
+}
+
+/// Where a run's tape is written.
+#[derive(Debug, Clone)]
+pub struct Studio {
+    /// The folder of tapes.
+    pub tapes: PathBuf,
+    /// What everything recorded goes through.
+    pub redactor: Arc<Redactor>,
+}
+
+/// A run that came to its end.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// The run.
+    pub run_id: RunId,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Its tape, finished.
+    pub tape: PathBuf,
+}
+
+/// An agent ready to run.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    /// Its configuration.
+    pub config: Arc<AgentConfig>,
+    /// Its tools.
+    pub toolbox: Arc<Toolbox>,
+    /// Its model.
+    pub model: Model,
+}
+
+impl Agent {
+    /// Reads agent.toml and makes everything ready. `environment` looks up the variable of the key.
+    ///
+    /// # Errors
+    /// Where the file, a tool or the key is not as it must be; each message names the file.
+    pub fn load(path: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, AgentError> {
+        let config = AgentConfig::load(path)?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Self::of_config(config, path, folder, environment)
+    }
+
+    /// Makes a configuration ready; its tools run in `folder`, `path` is only for messages.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn of_config(
+        mut config: AgentConfig,
+        path: &Path,
+        folder: &Path,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, AgentError> {
+        if config.model.price.is_none() {
+            config.model.price = crate::price::of_model(&config.model.name);
+        }
+        let toolbox = Toolbox::of_config(&config, folder)
+            .map_err(|why| AgentError::Tools { path: path.to_owned(), why })?;
+        let model = http_model(&config, path, environment)?;
+        Ok(Self { config: Arc::new(config), toolbox: Arc::new(toolbox), model })
+    }
+
+    /// Runs a task to its end on a tape of its own.
+    ///
+    /// # Errors
+    /// Where the tape cannot be written; how the run ended is a value, never an error.
+    pub async fn run(
+        &self,
+        task: Task,
+        studio: &Studio,
+        cancel: CancellationToken,
+        observer: &mut dyn Observer,
+    ) -> Result<Finished, TapeError> {
+        let wall_time = Duration::from_secs(self.config.budget.max_wall_time_seconds);
+        let ports: Arc<dyn Ports> = Arc::new(Live::new(cancel, wall_time));
+        let retries = self.config.budget.max_retries_per_tool_call;
+        let hands = Arc::new(LiveHands::new(self.toolbox.clone(), ports.clone(), retries));
+        let setup = Setup {
+            config: self.config.clone(),
+            toolbox: self.toolbox.clone(),
+            model: self.model.clone(),
+            hands,
+            ports,
+        };
+        record(&setup, task, studio, observer).await
+    }
+}
+
+/// Runs a task with this setup onto a new tape, and seals the tape.
+///
+/// # Errors
+/// Where the tape cannot be written.
+pub async fn record(
+    setup: &Setup,
+    task: Task,
+    studio: &Studio,
+    observer: &mut dyn Observer,
+) -> Result<Finished, TapeError> {
+    let run_id = RunId::from_draw(setup.ports.draw());
+    let mut writer =
+        TapeWriter::create(&studio.tapes, &run_id, crate::port::wall_clock_ns(), studio.redactor.clone())?;
+    let started = run_started(setup, &task, run_id.clone(), &mut writer)?;
+    let outcome = drive(setup, started, &mut writer, observer).await?;
+    Ok(Finished { run_id, outcome, tape: writer.seal()? })
+}
+
+/// The first fact of a run; its blobs are written to the recorder.
+fn run_started(
+    setup: &Setup,
+    task: &Task,
+    run_id: RunId,
+    recorder: &mut dyn Recorder,
+) -> Result<RunStarted, TapeError> {
+    let trace_id = task.parent.map_or_else(|| drawn_trace_id(&*setup.ports), |(trace_id, _)| trace_id);
+    let identity = Identity { run_id, trace_id };
+    started_fact(&setup.config, &setup.toolbox, task, identity, recorder)
+}
+
+/// Who a run is, drawn once.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// The run.
+    pub run_id: RunId,
+    /// The trace its spans belong to.
+    pub trace_id: TraceId,
+}
+
+/// The first fact of a run, as a function of what it depends on: an exact replay builds it again.
+///
+/// # Errors
+/// Where a blob cannot be written.
+pub fn started_fact(
+    config: &AgentConfig,
+    toolbox: &Toolbox,
+    task: &Task,
+    identity: Identity,
+    recorder: &mut dyn Recorder,
+) -> Result<RunStarted, TapeError> {
+    let replay = task.replay_of.as_ref();
+    Ok(RunStarted {
+        run_id: identity.run_id,
+        trace_id: identity.trace_id,
+        parent_span_id: task.parent.map(|(_, span_id)| span_id),
+        parent_run_id: None,
+        agent: config.agent.name.clone(),
+        service: config.agent.service.clone(),
+        provider: config.model.provider.clone(),
+        model: config.model.name.clone(),
+        wire: config.model.wire.clone(),
+        task: task.text.clone(),
+        config: recorder.blob(serde_json::to_string(config)?.as_bytes())?,
+        tools: recorder.blob(serde_json::to_string(&toolbox.specs())?.as_bytes())?,
+        prompt_hash: Hash::of(recorder.redactor().text(&config.agent.prompt).as_bytes()),
+        prompt_name: config.agent.prompt_name.clone(),
+        prompt_version: config.agent.prompt_version.clone(),
+        limits: config.budget.limits(),
+        session_id: task.session_id.clone(),
+        user_id: task.user_id.clone(),
+        environment: config.agent.environment.clone(),
+        release: config.agent.release.clone(),
+        task_id: task.task_id.clone(),
+        trial: task.trial,
+        tags: config.agent.tags.iter().chain(&task.tags).cloned().collect(),
+        replay_of: replay.map(|(run, _)| run.clone()),
+        replay_mode: replay.map(|(_, mode)| mode.clone()),
+    })
+}
+
+fn drawn_trace_id(ports: &dyn Ports) -> TraceId {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&ports.draw().to_be_bytes());
+    bytes[8..].copy_from_slice(&ports.draw().to_be_bytes());
+    TraceId::new(bytes)
+}
+
+/// The model of a configuration over HTTP.
+fn http_model(
+    config: &AgentConfig,
+    path: &Path,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Model, AgentError> {
+    let key = match config.key_env() {
+        None => None,
+        Some(name) => Some(environment(name).filter(|key| !key.is_empty()).ok_or_else(|| AgentError::NoKey {
+            path: path.to_owned(),
+            key_env: name.to_owned(),
+            provider: config.model.provider.clone(),
+        })?),
+    };
+    let wire = wire(&config.model.wire).ok_or_else(|| {
+        AgentError::Config(ConfigError::Value {
+            path: path.to_owned(),
+            key: "model.wire".to_owned(),
+            why: format!("`{}` is no wire; use chat or messages", config.model.wire),
+        })
+    })?;
+    let mut endpoint = Endpoint::new(config.base_url());
+    endpoint.idle_timeout = config.model_timeout();
+    let transport = Http::new(&endpoint, &*wire, key.map(SecretString::from).as_ref())
+        .map_err(|why| AgentError::Client { path: path.to_owned(), why })?;
+    Ok(Model { provider: config.model.provider.clone(), wire, transport: Arc::new(transport) })
+}

@@ -1,0 +1,299 @@
+//! The loop as a pure machine: [`Run::next`] says what to do, [`Run::feed`] takes in what happened.
+//!
+//! Place in the flow: turn -> **machine** -> fact. No IO, no clock, no randomness: time is the time of the last
+//! fact, so the state is a fold over the tape and nothing else. One machine serves four drivers: live, exact
+//! replay, resuming after a crash, and the backtest of limits over old runs.
+//!
+//! Parts: [`finish`] decides what an answer means, [`limit`] which budgets are used up, [`retry`] whether to try
+//! again, [`stage`] which calls run next, [`end`] how a stop is told.
+
+mod end;
+pub mod finish;
+mod limit;
+pub mod retry;
+mod stage;
+mod state;
+
+pub use state::{Event, State};
+
+use crate::config::AgentConfig;
+use crate::tool::ToolSpec;
+use finish::Decision;
+use state::{Batch, Phase, Stop};
+use std::sync::Arc;
+use trace::fact::{Cancelled, Fact, ModelAnswered, RunStarted, ToolFinished};
+use trace::id::CallKey;
+use trace::message::{Message, Role, ToolCall, tool_calls};
+use trace::outcome::{FailureStage, FaultClass, Outcome, StopReason, ToolStatus};
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Ask the model, with the conversation as it stands.
+    Ask {
+        /// Turn, 1-based.
+        turn: u32,
+        /// Attempt within the turn, 1-based.
+        attempt: u32,
+    },
+    /// Wait before the next attempt.
+    Wait {
+        /// Turn, 1-based.
+        turn: u32,
+        /// The attempt that failed.
+        attempt: u32,
+        /// How long, in milliseconds.
+        ms: u64,
+    },
+    /// Run these calls: together if there are several, they are safe to. Results are recorded in this order.
+    Run(Vec<Planned>),
+    /// Give these calls their result without running them.
+    Refuse(Vec<Refused>),
+    /// The run is over.
+    Done(Box<Outcome>),
+}
+
+/// A call to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// Which call.
+    pub key: CallKey,
+    /// What the model asked for.
+    pub call: ToolCall,
+}
+
+/// A call that gets a result without being run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Which call.
+    pub key: CallKey,
+    /// What the model asked for.
+    pub call: ToolCall,
+    /// How it ends.
+    pub status: ToolStatus,
+    /// Where it was refused, if it was.
+    pub stage: Option<FailureStage>,
+    /// What the model is told.
+    pub message: String,
+}
+
+/// One run.
+#[derive(Debug, Clone)]
+pub struct Run {
+    config: Arc<AgentConfig>,
+    tools: Arc<Vec<ToolSpec>>,
+    state: State,
+}
+
+impl Run {
+    /// A run that has not started: the first fact must be [`Fact::RunStarted`].
+    #[must_use]
+    pub fn new(config: Arc<AgentConfig>, tools: Arc<Vec<ToolSpec>>) -> Self {
+        Self { config, tools, state: State::default() }
+    }
+
+    /// The state, for those who look and must not touch.
+    #[must_use]
+    pub const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Whether a stop is decided, so that nothing new may be begun.
+    #[must_use]
+    pub const fn is_stopping(&self) -> bool {
+        self.state.stop.is_some()
+    }
+
+    /// What to do next.
+    #[must_use]
+    pub fn next(&self) -> Step {
+        match &self.state.phase {
+            Phase::Calls(batch) => stage::next(&self.config, &self.tools, &self.state, batch),
+            _ if self.is_stopping() => Step::Done(Box::new(self.outcome(self.state.stop.as_ref()))),
+            Phase::Asked { turn, attempt } => Step::Ask { turn: *turn, attempt: *attempt },
+            Phase::Backoff { turn, attempt, ms } => Step::Wait { turn: *turn, attempt: *attempt, ms: *ms },
+            Phase::Again { turn, attempt } => Step::Ask { turn: *turn, attempt: *attempt },
+            Phase::Ready | Phase::Begin => match limit::exceeded(&self.config.budget, &self.state) {
+                Some(stop) => Step::Done(Box::new(self.outcome(Some(&stop)))),
+                None => Step::Ask { turn: self.state.turns + 1, attempt: 1 },
+            },
+            Phase::Ended => Step::Done(Box::new(self.outcome(self.state.stop.as_ref()))),
+        }
+    }
+
+    fn outcome(&self, stop: Option<&Stop>) -> Outcome {
+        end::outcome(&self.state, stop)
+    }
+
+    /// Takes in what happened and tells what it meant. Facts that cannot happen now change nothing.
+    pub fn feed(&mut self, at_ns: i64, fact: &Fact) -> Vec<Event> {
+        self.state.last_at_ns = self.state.last_at_ns.max(at_ns);
+        match fact {
+            Fact::RunStarted(fact) => self.started(at_ns, fact),
+            Fact::ModelAsked(fact) => {
+                self.state.turns = fact.turn;
+                self.state.said.clear();
+                self.state.head = Some(fact.head);
+                self.state.phase = Phase::Asked { turn: fact.turn, attempt: fact.attempt };
+                Vec::new()
+            }
+            Fact::ModelAnswered(fact) => self.answered(fact),
+            Fact::Waited(fact) => {
+                self.state.phase = Phase::Again { turn: fact.turn, attempt: fact.attempt + 1 };
+                Vec::new()
+            }
+            Fact::ToolStarted(fact) => {
+                if let Phase::Calls(batch) = &mut self.state.phase {
+                    batch.start(fact.key);
+                }
+                Vec::new()
+            }
+            Fact::ToolFinished(fact) => self.finished(fact),
+            Fact::Cancelled(fact) => self.cancelled(fact),
+            Fact::RunEnded(_) => {
+                self.state.phase = Phase::Ended;
+                Vec::new()
+            }
+        }
+    }
+
+    fn started(&mut self, at_ns: i64, fact: &RunStarted) -> Vec<Event> {
+        let state = &mut self.state;
+        state.run_id = Some(fact.run_id.clone());
+        state.started_at_ns = at_ns;
+        if !self.config.agent.prompt.is_empty() {
+            state.say(Message::text(Role::System, self.config.agent.prompt.clone()));
+        }
+        state.say(Message::text(Role::User, fact.task.clone()));
+        state.phase = Phase::Ready;
+        Vec::new()
+    }
+
+    fn cancelled(&mut self, fact: &Cancelled) -> Vec<Event> {
+        let reason = match fact.by.as_str() {
+            crate::port::DEADLINE => StopReason::Timeout,
+            _ => StopReason::Aborted,
+        };
+        let mut stop = Stop::new(reason, fact.by.clone());
+        if reason == StopReason::Timeout {
+            stop = limit::wall_time(&self.config.budget, &self.state);
+        }
+        self.stop(stop)
+    }
+
+    /// Decides a stop; of two that hold, the stronger stays.
+    fn stop(&mut self, stop: Stop) -> Vec<Event> {
+        let reason = stop.reason;
+        match &self.state.stop {
+            Some(before) if before.reason.strongest(reason) == before.reason => Vec::new(),
+            _ => {
+                self.state.stop = Some(stop);
+                vec![Event::Stopping(reason)]
+            }
+        }
+    }
+
+    fn answered(&mut self, fact: &ModelAnswered) -> Vec<Event> {
+        self.state.phase = Phase::Ready;
+        match (&fact.response, &fact.fault) {
+            (Some(response), _) => {
+                self.state.spend(&response.usage, fact.cost_usd);
+                self.state.messages.push(response.message());
+                let calls: Vec<ToolCall> = tool_calls(&response.parts).cloned().collect();
+                let seen = finish::Seen {
+                    finish: &response.finish,
+                    calls: calls.len(),
+                    text: response.message().joined_text(),
+                    hit_output_cap: response.usage.output_tokens.is_some()
+                        && response.usage.output_tokens == self.config.model.max_output_tokens,
+                    truncated_in_a_row: self.state.truncated_in_a_row,
+                    nudges_left: self.config.loop_.max_nudges.saturating_sub(self.state.nudges),
+                };
+                let decision = finish::decide(&seen);
+                self.take(decision, fact.turn, calls)
+            }
+            (None, Some(fault)) if fault.class == FaultClass::Cancelled => Vec::new(),
+            (None, Some(fault)) => {
+                match retry::after(&self.config.budget, &self.state, fact.attempt, fault) {
+                    Ok(ms) => {
+                        self.state.phase = Phase::Backoff { turn: fact.turn, attempt: fact.attempt, ms };
+                        vec![Event::Retrying { turn: fact.turn, ms, why: fault.message.clone() }]
+                    }
+                    Err(stop) => self.stop(stop),
+                }
+            }
+            (None, None) => self.stop(Stop::new(StopReason::ModelError, "empty_answer")),
+        }
+    }
+
+    fn take(&mut self, decision: Decision, turn: u32, calls: Vec<ToolCall>) -> Vec<Event> {
+        self.state.truncated_in_a_row = match decision {
+            Decision::RefuseTruncated | Decision::Truncated => self.state.truncated_in_a_row + 1,
+            _ => 0,
+        };
+        match decision {
+            Decision::Complete { trigger } => {
+                self.state.answer = self.state.messages.last().map(Message::joined_text);
+                self.stop(Stop::new(StopReason::Completed, trigger))
+            }
+            Decision::RunTools { reconciled } => {
+                self.state.phase = Phase::Calls(Batch::new(turn, calls, false));
+                if reconciled { vec![Event::FinishReconciled { turn }] } else { Vec::new() }
+            }
+            Decision::RefuseTruncated => {
+                self.state.phase = Phase::Calls(Batch::new(turn, calls, true));
+                Vec::new()
+            }
+            Decision::Truncated => self.nudge(turn, finish::SHORTER),
+            Decision::Nudge(words) => {
+                self.state.nudges += 1;
+                self.nudge(turn, words)
+            }
+            Decision::Resend => Vec::new(),
+            Decision::Stop { reason, trigger } => {
+                let stopped = self.stop(Stop::new(reason, trigger));
+                if !calls.is_empty() {
+                    self.state.phase = Phase::Calls(Batch::new(turn, calls, false));
+                }
+                stopped
+            }
+        }
+    }
+
+    fn nudge(&mut self, turn: u32, words: &str) -> Vec<Event> {
+        self.state.say(Message::text(Role::User, words));
+        vec![Event::Nudged { turn }]
+    }
+
+    fn finished(&mut self, fact: &ToolFinished) -> Vec<Event> {
+        let Phase::Calls(batch) = &mut self.state.phase else { return Vec::new() };
+        if !batch.finish(fact) {
+            return Vec::new();
+        }
+        let done = batch.take_if_done();
+        let mut events = self.state.count(fact);
+        if fact.error_class == Some(FaultClass::Fatal) {
+            events.extend(self.stop(Stop::tool(StopReason::FatalToolError, "fatal_tool_error", fact)));
+        }
+        if fact.error_class == Some(FaultClass::Auth) {
+            events.extend(self.stop(Stop::tool(StopReason::AuthRequired, "tool_auth", fact)));
+        }
+        if fact.status == ToolStatus::Denied
+            && fact.failure_stage == Some(FailureStage::Permission)
+            && self.config.policy.deny_is_terminal
+        {
+            events.extend(self.stop(Stop::tool(StopReason::PermissionDenied, "permission_denied", fact)));
+        }
+        if let Some(results) = done {
+            self.state.messages.push(results);
+            self.state.phase = Phase::Ready;
+            if let Some(stop) = limit::after_tools(&self.config, &self.state) {
+                events.extend(self.stop(stop));
+            }
+        }
+        events
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Which limits are used up. Every limit has a name, a default and a test.
+
+use super::state::{State, Stop};
+use crate::config::{AgentConfig, Budget};
+use trace::outcome::StopReason;
+use trace::rule::repeated_call;
+
+/// The limit to report before the model is asked again, if any is used up; of several the strongest reason.
+pub(super) fn exceeded(budget: &Budget, state: &State) -> Option<Stop> {
+    let tokens = [
+        ("max_input_tokens", budget.max_input_tokens, state.usage.input_tokens),
+        ("max_output_tokens", budget.max_output_tokens, state.usage.output_tokens),
+        ("max_total_tokens", budget.max_total_tokens, state.usage.total()),
+    ];
+    // Unknown use is no use yet: before the first answer nothing was spent, so only a budget of 0 is used up.
+    let spent = tokens.into_iter().filter_map(|(name, limit, used)| {
+        let (limit, used) = (limit?, used.unwrap_or(0));
+        (used >= limit).then(|| Stop::limit(StopReason::BudgetExceeded, name, figure(limit), figure(used)))
+    });
+    let cost = budget.max_total_cost.and_then(|limit| {
+        let used = state.cost_usd.unwrap_or(0.0);
+        (used >= limit).then(|| Stop::limit(StopReason::BudgetExceeded, "max_total_cost", limit, used))
+    });
+    let turns = (state.turns >= budget.max_model_turns).then(|| {
+        Stop::limit(StopReason::MaxTurns, "max_model_turns", budget.max_model_turns.into(), state.turns.into())
+    });
+    let wall = (elapsed_ms(state) >= budget.max_wall_time_seconds.saturating_mul(1000))
+        .then(|| wall_time(budget, state));
+    wall.into_iter().chain(spent).chain(cost).chain(turns).min_by_key(|stop| stop.reason)
+}
+
+/// The stop of a run that took too long.
+pub(super) fn wall_time(budget: &Budget, state: &State) -> Stop {
+    let limit = figure(budget.max_wall_time_seconds);
+    Stop::limit(StopReason::Timeout, "max_wall_time_seconds", limit, figure(elapsed_ms(state)) / 1e3)
+}
+
+/// The stop to decide when all results of a turn are in.
+pub(super) fn after_tools(config: &AgentConfig, state: &State) -> Option<Stop> {
+    let budget = &config.budget;
+    let over = (state.over_budget > 0 && ran(state) >= budget.max_tool_calls).then(|| {
+        let asked = f64::from(state.tool_calls);
+        Stop::limit(StopReason::BudgetExceeded, "max_tool_calls", budget.max_tool_calls.into(), asked)
+    });
+    let errors = (state.errors > budget.max_errors).then(|| {
+        Stop::limit(StopReason::ErrorBudget, "max_errors", budget.max_errors.into(), state.errors.into())
+    });
+    let unknown = (state.unknown_tools > config.loop_.max_unknown_tools).then(|| {
+        let limit = f64::from(config.loop_.max_unknown_tools);
+        Stop::limit(StopReason::ErrorBudget, "max_unknown_tools", limit, state.unknown_tools.into())
+    });
+    let cut = (state.truncated_in_a_row > 1).then(|| Stop::new(StopReason::OutputTruncated, "length"));
+    [over, errors, unknown, cut, repeated(config, state)].into_iter().flatten().min_by_key(|stop| stop.reason)
+}
+
+/// The rule that also pages people, asked about this run.
+fn repeated(config: &AgentConfig, state: &State) -> Option<Stop> {
+    let settings = repeated_call::RepeatedCall {
+        threshold: config.loop_.max_identical_calls as usize,
+        exempt: config.loop_.polling_tools.clone(),
+        ..repeated_call::RepeatedCall::default()
+    };
+    let found = repeated_call::find(&state.calls, &settings)?;
+    Some(Stop {
+        detail: Some(found.evidence.detail),
+        threshold: found.evidence.threshold,
+        observed: found.evidence.observed,
+        spans: found.evidence.spans,
+        tokens_wasted: found.evidence.tokens_wasted,
+        next_safe_action: found.evidence.next_safe_action,
+        ..Stop::new(StopReason::RepeatedCalls, repeated_call::RULE)
+    })
+}
+
+/// Calls that ran, of all tools.
+pub(super) fn ran(state: &State) -> u32 {
+    state.ran.values().sum()
+}
+
+/// Time since the first fact, in milliseconds.
+pub(super) fn elapsed_ms(state: &State) -> u64 {
+    state.elapsed_ms(state.last_at_ns)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "evidence is read by people; counts stay far below 2^53")]
+fn figure(count: u64) -> f64 {
+    count as f64
+}

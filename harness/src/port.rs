@@ -1,0 +1,98 @@
+//! The only door to clock, randomness and interruption, so that a run can be replayed.
+//!
+//! Place in the flow: the driver draws everything that differs between two runs from here. [`Live`] asks the
+//! machine it runs on; a replay answers from the tape.
+
+use futures::future::BoxFuture;
+use std::fmt::Debug;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// What a run needs from the world besides model, tools and tape.
+pub trait Ports: Send + Sync + Debug {
+    /// Nanoseconds since 1970. The driver asks once for each fact it records, and never otherwise.
+    fn now_ns(&self) -> i64;
+
+    /// A random number, for ids.
+    fn draw(&self) -> u64;
+
+    /// Waits.
+    fn sleep(&self, how_long: Duration) -> BoxFuture<'_, ()>;
+
+    /// Who asked the run to end, if anybody did. Checked between steps.
+    fn interrupted(&self) -> Option<String>;
+
+    /// Resolves when somebody asks the run to end. Raced against everything that takes time.
+    fn interruption(&self) -> BoxFuture<'_, ()>;
+}
+
+/// The word for an interruption by the wall-time budget.
+pub const DEADLINE: &str = "deadline";
+/// The word for an interruption by a person or a signal.
+pub const INTERRUPT: &str = "interrupt";
+
+/// The real world.
+#[derive(Debug)]
+pub struct Live {
+    cancel: CancellationToken,
+    deadline: tokio::time::Instant,
+}
+
+impl Live {
+    /// Ports of a run that starts now, may take `wall_time` and ends early when `cancel` is cancelled.
+    #[must_use]
+    pub fn new(cancel: CancellationToken, wall_time: Duration) -> Self {
+        // A budget beyond the clock's range is no limit in practice: a century.
+        const CENTURY: Duration = Duration::from_secs(3_155_760_000);
+        Self { cancel, deadline: tokio::time::Instant::now() + wall_time.min(CENTURY) }
+    }
+}
+
+impl Ports for Live {
+    fn now_ns(&self) -> i64 {
+        wall_clock_ns()
+    }
+
+    fn draw(&self) -> u64 {
+        random()
+    }
+
+    fn sleep(&self, how_long: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(tokio::time::sleep(how_long))
+    }
+
+    fn interrupted(&self) -> Option<String> {
+        match () {
+            () if self.cancel.is_cancelled() => Some(INTERRUPT.to_owned()),
+            () if tokio::time::Instant::now() >= self.deadline => Some(DEADLINE.to_owned()),
+            () => None,
+        }
+    }
+
+    fn interruption(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            tokio::select! {
+                () = self.cancel.cancelled() => {}
+                () = tokio::time::sleep_until(self.deadline) => {}
+            }
+        })
+    }
+}
+
+/// Nanoseconds since 1970 by the machine's clock.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the port")]
+pub fn wall_clock_ns() -> i64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// A random number from the operating system.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the port")]
+pub fn random() -> u64 {
+    let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
+    // Both halves hold fixed version bits; folded together every bit is random.
+    high ^ low.rotate_left(32)
+}
