@@ -1,0 +1,26 @@
+-- The runs a person can mean by a text; only the best kind of match is answered.
+WITH candidate AS (
+    SELECT
+        run_id,
+        started_at,
+        CASE
+            WHEN run_id = $1::VARCHAR THEN 1
+            WHEN trace_id = $1 THEN 2
+            WHEN session_id = $1 THEN 3
+            WHEN $1 = 'latest' THEN 4
+            WHEN starts_with(run_id, lower($1)) OR starts_with(run_id, $1) THEN 5
+            WHEN starts_with(trace_id, lower($1)) THEN 6
+        END AS how
+    FROM runs
+),
+best AS (
+    SELECT run_id, started_at, how
+    FROM candidate
+    WHERE how = (SELECT min(how) FROM candidate)
+)
+SELECT run_id, how
+FROM best
+-- Of a session, and of all, the newest run is meant.
+WHERE how NOT IN (3, 4)
+    OR run_id = (SELECT run_id FROM best ORDER BY started_at DESC NULLS LAST, run_id LIMIT 1)
+ORDER BY started_at DESC NULLS LAST, run_id

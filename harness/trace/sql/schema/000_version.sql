@@ -1,0 +1,1 @@
+CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL, views VARCHAR NOT NULL);

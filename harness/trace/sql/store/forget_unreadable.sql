@@ -1,0 +1,1 @@
+DELETE FROM unreadable WHERE file = $1 AND line = 0;

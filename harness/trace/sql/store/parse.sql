@@ -1,0 +1,1 @@
+SELECT json_serialize_sql($1::VARCHAR);

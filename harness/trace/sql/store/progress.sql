@@ -1,0 +1,1 @@
+SELECT file, read_to, lines, modified_at_ns FROM progress;

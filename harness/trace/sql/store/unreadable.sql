@@ -1,0 +1,1 @@
+SELECT file, line, what FROM unreadable ORDER BY file, line;

@@ -1,0 +1,25 @@
+CREATE OR REPLACE VIEW spans AS
+SELECT
+    s.trace_id,
+    s.span_id,
+    s.parent_span_id,
+    s.run_id,
+    s.turn,
+    s.name,
+    s.kind,
+    s.operation,
+    s.started_at,
+    s.ended_at,
+    s.latency_ms,
+    s.status,
+    s.error_type,
+    s.attributes,
+    s.events,
+    s.links,
+    s.resource,
+    s.scope,
+    s.source_dialect,
+    s.status_message,
+    s.source,
+    s.open
+FROM span_live AS s;
