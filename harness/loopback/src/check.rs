@@ -1,0 +1,72 @@
+//! What a real provider would refuse: pure checks of a request body, one file a wire.
+//!
+//! Place in the flow: [`crate::server`] checks every request before the script sees it. The checks hold the
+//! loop's promises about wires: every call has its one result under its exact id, nothing is empty, tools are
+//! well-formed. Two messages of one role in a row are no violation: both providers join them.
+
+pub mod chat;
+pub mod messages;
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is wrong with a request body; empty where nothing is.
+#[must_use]
+pub fn violations(wire: &str, body: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    if !body.is_object() {
+        return vec!["the body is not a JSON object".to_owned()];
+    }
+    if body["model"].as_str().unwrap_or_default().is_empty() {
+        found.push("`model` is missing".to_owned());
+    }
+    if body["messages"].as_array().is_none_or(Vec::is_empty) {
+        found.push("`messages` is missing or empty".to_owned());
+    }
+    match wire {
+        "chat" => chat::check(body, &mut found),
+        _ => messages::check(body, &mut found),
+    }
+    found
+}
+
+/// Checks a tool's name, description and schema, and that no name comes twice.
+fn tool(at: usize, name: &Value, schema: &Value, seen: &mut BTreeSet<String>, found: &mut Vec<String>) {
+    let name = name.as_str().unwrap_or_default();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
+        found.push(format!("tools[{at}]: the name `{name}` is not 1 to 64 of a-z, A-Z, 0-9, _ and -"));
+    }
+    if !seen.insert(name.to_owned()) {
+        found.push(format!("tools[{at}]: the name `{name}` comes twice"));
+    }
+    if schema["type"] != "object" {
+        found.push(format!("tools[{at}]: the schema of `{name}` is not of type object"));
+    }
+}
+
+/// Ids with how often each is there, so that re-used ids are compared too.
+type Ids = BTreeMap<String, usize>;
+
+fn ids<'a>(values: impl Iterator<Item = &'a Value>) -> Ids {
+    values.fold(Ids::new(), |mut ids, id| {
+        *ids.entry(id.as_str().unwrap_or_default().to_owned()).or_default() += 1;
+        ids
+    })
+}
+
+/// Compares the calls of an assistant message with the results that follow it.
+fn pairing(at: usize, calls: &Ids, results: &Ids, found: &mut Vec<String>) {
+    if calls != results {
+        let list =
+            |ids: &Ids| ids.iter().map(|(id, times)| format!("{id} x{times}")).collect::<Vec<_>>().join(", ");
+        found.push(format!(
+            "messages[{at}]: the results after it are for [{}], its calls are [{}]",
+            list(results),
+            list(calls)
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! Recorded conversations with tools, as material for whole runs.
