@@ -7,6 +7,11 @@
 //! Invariants: a score is a pure function of a case and a subject. What could not be judged is an ERROR, never a
 //! FAIL and never a PASS. This room never opens the database; it asks [`trace::reader`].
 
+#![cfg_attr(
+    test,
+    expect(clippy::needless_pass_by_value, reason = "tests write JSON in place and hand it over")
+)]
+
 pub mod case;
 pub mod gate;
 pub mod report;

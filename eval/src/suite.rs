@@ -407,6 +407,13 @@ mod tests {
     }
 
     #[test]
+    fn the_suite_of_the_demo_loads() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../datasets/demo/suite.toml");
+        let suite = Suite::load(&file).unwrap();
+        assert!(suite.cases.iter().any(|case| case.id == "wrong_prompt"));
+    }
+
+    #[test]
     fn what_is_wrong_in_a_suite_is_named_with_file_and_key() {
         insta::assert_snapshot!(problem(HEAD, CASE), @"suite.toml: `scorer`: is missing; write at least one [[scorer]] table");
         insta::assert_snapshot!(problem(&format!("{HEAD}repeat = 3\n{ANSWER}"), CASE), @r"

@@ -106,7 +106,7 @@ impl Scorer for Budget {
             match figure.of(subject) {
                 Some(seen) if seen <= *limit => {}
                 Some(seen) => {
-                    exceeded.push((figure.as_str(), format!("{} {seen} of {limit}", figure.as_str())))
+                    exceeded.push((figure.as_str(), format!("{} {seen} of {limit}", figure.as_str())));
                 }
                 None => unknown.push(figure.as_str()),
             }
