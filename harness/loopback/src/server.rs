@@ -75,6 +75,7 @@ impl Loopback {
         let script: Box<Script> = Box::new(move |seen| script(seen).into());
         let shared = Arc::new(Shared { script, seen: Mutex::default(), stopping: stopping.clone() });
         let routes = Router::new()
+            .route("/chat/completions", post(chat_request))
             .route("/v1/chat/completions", post(chat_request))
             .route("/v1/messages", post(messages_request))
             .layer(DefaultBodyLimit::max(MAX_REQUEST_BYTES))
@@ -92,7 +93,7 @@ impl Loopback {
     /// What an agent's `base_url` is set to; the same for both wires.
     #[must_use]
     pub fn base_url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        format!("http://{}", self.address)
     }
 
     /// Every request so far, in order of arrival.

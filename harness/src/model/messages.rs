@@ -34,8 +34,9 @@ impl Wire for Messages {
         NAME
     }
 
+    /// The version is part of the path: base URLs of this provider and its gateways end before it.
     fn endpoint(&self) -> &'static str {
-        "/messages"
+        "/v1/messages"
     }
 
     fn headers(&self, key: Option<&SecretString>) -> Vec<(String, String)> {

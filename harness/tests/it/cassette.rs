@@ -198,7 +198,8 @@ fn fixtures_of_hosted_tools_compaction_and_other_novelties_decode_and_go_back_as
         }
     }
     println!("{} fixtures, {} are no answers", all.len(), failed.len());
-    insta::assert_snapshot!(failed.join("\n"), @"");
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert!(all.len() >= 56);
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ import gzip
 import json
 import os
 import sys
+import types
 import unicodedata
 
 import anthropic
@@ -125,13 +126,24 @@ def chat(body, streamed):
         answer = client.chat.completions.create(**ask)
         return chat_said(answer.choices[0], answer.usage)
     try:
+        told = None
         with client.chat.completions.stream(**ask) as stream:
+            for event in stream:
+                told = usage_told(event) or told
             answer = stream.get_final_completion()
+        # The helper forgets usage when a later chunk has none, and Groq's member `x_groq` altogether.
+        return chat_said(answer.choices[0], answer.usage or told)
     except openai.LengthFinishReasonError as cut:
-        answer = cut.completion
+        return chat_said(cut.completion.choices[0], cut.completion.usage)
     except (TypeError, RuntimeError):  # a list without indices, which the helper does not join
         return joined(client.chat.completions.create(stream=True, **ask))
-    return chat_said(answer.choices[0], answer.usage)
+
+
+def usage_told(event):
+    if event.type != "chunk":
+        return None
+    groq = (event.chunk.model_extra or {}).get("x_groq") or {}
+    return event.chunk.usage or (types.SimpleNamespace(**groq["usage"]) if groq.get("usage") else None)
 
 
 def chat_said(choice, usage):

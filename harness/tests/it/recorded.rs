@@ -10,34 +10,34 @@ use std::path::{Path, PathBuf};
 
 /// One request and its answer.
 #[derive(Debug, Clone)]
-pub struct Interaction {
+pub(crate) struct Interaction {
     /// File within the data set and position within the file.
-    pub key: String,
+    pub(crate) key: String,
     /// `chat` or `messages`.
-    pub wire: &'static str,
+    pub(crate) wire: &'static str,
     /// The request's body; null where the file has none.
-    pub request: Value,
+    pub(crate) request: Value,
     /// The answer's body.
-    pub body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     /// Whether the file kept the body's bytes; otherwise they are written anew from its parsed form.
-    pub has_bytes: bool,
+    pub(crate) has_bytes: bool,
 }
 
 impl Interaction {
     /// Whether the answer is a stream of events.
-    pub fn is_stream(&self) -> bool {
+    pub(crate) fn is_stream(&self) -> bool {
         let text = self.body.trim_ascii_start();
         [&b"data:"[..], b"event:", b":"].iter().any(|start| text.starts_with(start))
     }
 
     /// The file, without the position.
-    pub fn file(&self) -> &str {
+    pub(crate) fn file(&self) -> &str {
         self.key.split('#').next().unwrap_or_default()
     }
 }
 
 /// The folder of the real data set; says aloud that there is none, which is a failure in CI.
-pub fn real_data() -> Option<PathBuf> {
+pub(crate) fn real_data() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
     let folder = std::env::var_os("LOOPDECK_REAL_DATA").map_or(beside, PathBuf::from);
     if folder.is_dir() {
@@ -49,7 +49,7 @@ pub fn real_data() -> Option<PathBuf> {
 }
 
 /// All VCR and go-vcr interactions under a folder, by key.
-pub fn cassettes(root: &Path) -> Vec<Interaction> {
+pub(crate) fn cassettes(root: &Path) -> Vec<Interaction> {
     let mut found: Vec<Interaction> =
         files(root, ".yaml").iter().flat_map(|path| cassette(root, path)).collect();
     found.sort_by(|a, b| a.key.cmp(&b.key));
@@ -57,10 +57,10 @@ pub fn cassettes(root: &Path) -> Vec<Interaction> {
 }
 
 /// Streams kept as one JSON text a line, and answers and streams kept as JSON, of fixtures of the two wires.
-pub fn fixtures(root: &Path) -> Vec<Interaction> {
+pub(crate) fn fixtures(root: &Path) -> Vec<Interaction> {
     let mut found = Vec::new();
     for (folder, wire) in FIXTURES {
-        for path in files(&root.join(folder), "").into_iter().filter(|path| !path.ends_with("LICENSE")) {
+        for path in files(&root.join(folder), "").into_iter().filter(|path| is_answer(path)) {
             let text = std::fs::read_to_string(&path).expect("a text file");
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let body = if name.ends_with(".chunks.txt") {
@@ -81,6 +81,11 @@ pub fn fixtures(root: &Path) -> Vec<Interaction> {
     }
     found.sort_by(|a, b| a.key.cmp(&b.key));
     found
+}
+
+/// Transcriptions lie between the fixtures; they are another interface.
+fn is_answer(path: &Path) -> bool {
+    !path.to_string_lossy().contains("transcription")
 }
 
 const FIXTURES: [(&str, &str); 7] = [
