@@ -1,32 +1,24 @@
--- One row a turn, from its model call and its tool calls, so that it is the same for every source.
+-- One row a turn, from its model call and its tool calls, so that it is the same for every source. What only our
+-- own spans know of a turn comes from them; the last turn carries the reason why the run stopped.
 CREATE OR REPLACE VIEW turns AS
-WITH model AS (
+WITH called AS (
     SELECT
         run_id,
         turn,
         min(started_at) AS started_at,
-        max(started_at + to_microseconds((latency_ms * 1000)::BIGINT)) AS ended_at,
+        max(ended_at) AS ended_at,
         bool_or(open) AS open,
-        bool_or(status = 'error') AS failed,
-        max(coalesce(response_model, request_model)) AS model,
-        sum(input_tokens)::BIGINT AS input_tokens,
-        sum(output_tokens)::BIGINT AS output_tokens
-    FROM model_calls
-    WHERE turn IS NOT NULL
-    GROUP BY run_id, turn
-),
-tool AS (
-    SELECT
-        run_id,
-        turn,
-        min(started_at) AS started_at,
-        max(started_at + to_microseconds((latency_ms * 1000)::BIGINT)) AS ended_at,
-        bool_or(open) AS open,
-        bool_or(status <> 'ok') AS failed,
-        list(tool_name ORDER BY call_index) AS tool_names,
-        list(arguments ORDER BY call_index) AS arguments,
-        list(status ORDER BY call_index) AS tool_statuses
-    FROM tool_calls
+        bool_or(CASE WHEN is_model THEN status = 'error' ELSE tool_status <> 'ok' END) AS failed,
+        max(coalesce(response_model, request_model)) FILTER (WHERE is_model) AS model,
+        (sum(input_tokens) FILTER (WHERE is_model))::BIGINT AS input_tokens,
+        (sum(output_tokens) FILTER (WHERE is_model))::BIGINT AS output_tokens,
+        list(tool_name ORDER BY call_index NULLS LAST, started_at NULLS LAST, span_id)
+            FILTER (WHERE NOT is_model) AS tool_names,
+        list(arguments ORDER BY call_index NULLS LAST, started_at NULLS LAST, span_id)
+            FILTER (WHERE NOT is_model) AS arguments,
+        list(tool_status ORDER BY call_index NULLS LAST, started_at NULLS LAST, span_id)
+            FILTER (WHERE NOT is_model) AS tool_statuses
+    FROM call_live
     WHERE turn IS NOT NULL
     GROUP BY run_id, turn
 ),
@@ -36,9 +28,6 @@ own AS (
     WHERE operation = 'turn' AND turn IS NOT NULL
     GROUP BY run_id, turn
 ),
-last_turn AS (
-    SELECT run_id, max(turn) AS turn FROM call_live GROUP BY run_id
-),
 root AS (
     SELECT run_id, max(stop_reason) AS stop_reason
     FROM span_live
@@ -46,31 +35,21 @@ root AS (
     GROUP BY run_id
 )
 SELECT
-    run_id,
-    turn,
-    coalesce(model.started_at, tool.started_at) AS started_at,
+    c.run_id,
+    c.turn,
+    c.started_at,
+    coalesce(own.latency_ms, date_diff('microsecond', c.started_at, c.ended_at) / 1000.0) AS latency_ms,
+    CASE WHEN c.open THEN 'running' WHEN c.failed THEN 'error' ELSE 'ok' END AS status,
     coalesce(
-        own.latency_ms,
-        date_diff(
-            'microsecond',
-            coalesce(model.started_at, tool.started_at),
-            greatest(model.ended_at, tool.ended_at)
-        ) / 1000.0
-    ) AS latency_ms,
-    CASE
-        WHEN coalesce(model.open, FALSE) OR coalesce(tool.open, FALSE) THEN 'running'
-        WHEN coalesce(model.failed, FALSE) OR coalesce(tool.failed, FALSE) THEN 'error'
-        ELSE 'ok'
-    END AS status,
-    coalesce(own.stop_reason, CASE WHEN last_turn.turn IS NOT NULL THEN root.stop_reason END) AS stop_reason,
-    model.model,
-    model.input_tokens,
-    model.output_tokens,
-    coalesce(tool.tool_names, []) AS tool_names,
-    coalesce(tool.arguments, []) AS arguments,
-    coalesce(tool.tool_statuses, []) AS tool_statuses
-FROM model
-FULL JOIN tool USING (run_id, turn)
-LEFT JOIN own USING (run_id, turn)
-LEFT JOIN last_turn USING (run_id, turn)
-LEFT JOIN root USING (run_id);
+        own.stop_reason,
+        CASE WHEN c.turn = max(c.turn) OVER (PARTITION BY c.run_id) THEN root.stop_reason END
+    ) AS stop_reason,
+    c.model,
+    c.input_tokens,
+    c.output_tokens,
+    coalesce(c.tool_names, []) AS tool_names,
+    coalesce(c.arguments, []) AS arguments,
+    coalesce(c.tool_statuses, []) AS tool_statuses
+FROM called AS c
+LEFT JOIN own ON own.run_id = c.run_id AND own.turn = c.turn
+LEFT JOIN root ON root.run_id = c.run_id;

@@ -6,6 +6,7 @@ use super::said::conversation;
 use super::tree::unflatten;
 use super::{Attributes, Reading, arguments, fill, finish};
 use crate::attribute::operation;
+use serde_json::Value;
 
 pub(super) fn read(a: Attributes<'_>, out: &mut Reading) {
     let kind = a.text(&["openinference.span.kind"]).unwrap_or_default();
@@ -29,8 +30,10 @@ pub(super) fn read(a: Attributes<'_>, out: &mut Reading) {
     match kind.as_str() {
         "LLM" => {
             // The id stands nowhere but in the recorded body; it is what tells two tellings of one call.
-            let body = a.json(&["output.value"]);
-            fill(&mut out.response_id, body.and_then(|body| Some(body.get("id")?.as_str()?.to_owned())));
+            if let Some(body) = a.json(&["output.value"]) {
+                fill(&mut out.response_id, body.get("id").and_then(Value::as_str).map(str::to_owned));
+                fill(&mut out.finish_reason, finish_of_response(&body));
+            }
             messages(a, out);
         }
         "TOOL" => {
@@ -54,6 +57,14 @@ fn messages(a: Attributes<'_>, out: &mut Reading) {
             out.said.extend(conversation(&tree));
         }
     }
+}
+
+/// The Responses API has no finish reason: a completed response either asks for tools or has ended.
+fn finish_of_response(body: &Value) -> Option<String> {
+    let status = body.get("status")?.as_str()?;
+    let output = body.get("output")?.as_array()?;
+    let asks = output.iter().any(|item| item.get("type").is_some_and(|kind| kind == "function_call"));
+    Some(finish(if asks { "tool_use" } else { status }))
 }
 
 fn operation_of(kind: &str) -> Option<&str> {

@@ -54,7 +54,9 @@ pub fn shown(parts: &[Value]) -> String {
         match part.get("type").and_then(Value::as_str) {
             Some("text" | "reasoning") => lines.push(field("content")),
             Some("tool_call") => lines.push(format!("{}({})", field("name"), field("arguments"))),
-            Some("tool_call_response") => lines.push(field("response")),
+            Some("tool_call_response") => {
+                lines.push(field(if part.get("response").is_some() { "response" } else { "result" }));
+            }
             _ => lines.push(part.to_string()),
         }
     }

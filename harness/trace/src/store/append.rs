@@ -75,10 +75,13 @@ impl Batch {
     }
 }
 
-/// A tape's span beats a received one, an ended span an open one, a tape read later its former reading; else the
-/// first stays.
+/// A tape's span beats a received one, an ended span an open one; else the first stays. Of one tape the later
+/// reading holds, whatever it says: a paused run that is resumed is open again.
 fn beats(row: &SpanRow, rank: u8, content_key: u64) -> bool {
-    row.rank > rank || (row.rank == rank && rank >= TAPE_RANK && row.content_key != content_key)
+    match row.rank >= TAPE_RANK && rank >= TAPE_RANK {
+        true => row.content_key != content_key,
+        false => row.rank > rank,
+    }
 }
 
 impl Writer {

@@ -71,6 +71,19 @@ impl Table {
             .collect()
     }
 
+    /// The table with these columns only, in this order; names it does not have are left out.
+    #[must_use]
+    pub fn only(&self, names: &[&str]) -> Self {
+        let at = |name: &&str| self.columns.iter().position(|column| column.name == **name);
+        let kept: Vec<usize> = names.iter().filter_map(at).collect();
+        let pick = |row: &Vec<Value>| kept.iter().filter_map(|index| row.get(*index).cloned()).collect();
+        Self {
+            columns: kept.iter().map(|index| self.columns[*index].clone()).collect(),
+            rows: self.rows.iter().map(pick).collect(),
+            truncated: self.truncated,
+        }
+    }
+
     /// The values of one column; empty where there is no such column.
     pub fn column(&self, name: &str) -> impl Iterator<Item = &Value> {
         let index = self.columns.iter().position(|column| column.name == name);

@@ -2,6 +2,8 @@
 
 mod accidents;
 mod asking;
+mod real;
+mod tape;
 
 use super::*;
 use crate::inbox::{Body, Entry, Inbox};
@@ -36,7 +38,7 @@ fn trace(number: u8) -> Vec<Span> {
         (json!({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "booker"}), 0, 100),
         (
             json!({"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 10, "gen_ai.response.id": "a",
-            "gen_ai.input.messages": said(1), "gen_ai.output.messages": answer.clone()}),
+            "gen_ai.input.messages": said(1), "gen_ai.output.messages": answer}),
             1,
             5,
         ),

@@ -47,7 +47,7 @@ fn two_processes_never_open_one_database() {
     wait_for(&mut other, "open");
     match Store::open(&home) {
         Err(StoreError::Lock(LockError::Held { holder, .. })) => {
-            assert!(holder.contains(&id.to_string()), "{holder}")
+            assert!(holder.contains(&id.to_string()), "{holder}");
         }
         other => panic!("{other:?}"),
     }
@@ -60,18 +60,18 @@ fn two_processes_never_open_one_database() {
 fn a_kill_at_any_moment_leaves_an_index_that_goes_on_where_it_was() {
     let (_folder, home) = home();
     let inbox = Inbox::new(&home);
-    for round in 0..12_u64 {
+    for round in 0..12_u8 {
         for number in 0..40 {
-            inbox.append(&otlp(trace((round * 20 + number % 20) as u8))).unwrap();
+            inbox.append(&otlp(trace(round * 20 + number % 20))).unwrap();
         }
         let mut victim = child(&home);
-        std::thread::sleep(Duration::from_millis(15 * round));
+        std::thread::sleep(Duration::from_millis(15 * u64::from(round)));
         victim.kill().unwrap();
         victim.wait().unwrap();
         let store = Store::open_within(&home, Duration::from_secs(5)).unwrap();
         store.catch_up().unwrap();
         let twice = store.query("select count(*), count(distinct span_id) from span", &[], 1).unwrap();
-        let wanted = (round + 1) * 20 * 6;
+        let wanted = (u64::from(round) + 1) * 20 * 6;
         assert_eq!(
             serde_json::json!(twice.rows),
             serde_json::json!([[wanted, wanted]]),
