@@ -136,7 +136,7 @@ impl<'de> Deserialize<'de> for Override {
 ///
 /// # Errors
 /// Where a key is unknown or a value is of the wrong type.
-pub(crate) fn budgeted(budget: &Budget, changed: &Map<String, Value>) -> Result<Budget, serde_json::Error> {
+pub fn budgeted(budget: &Budget, changed: &Map<String, Value>) -> Result<Budget, serde_json::Error> {
     let mut whole = serde_json::to_value(budget)?;
     if let Value::Object(keys) = &mut whole {
         keys.extend(changed.clone());

@@ -182,14 +182,26 @@ impl Suite {
     /// # Errors
     /// As [`Self::load`].
     pub fn parse(file: &Path, text: &str) -> Result<Self, SuiteError> {
-        let read: SuiteFile = toml::from_str(text).map_err(|error| SuiteError::Toml {
-            file: file.to_owned(),
-            message: error.to_string().trim_end().to_owned(),
-        })?;
+        let read = read(file, text)?;
+        let cases = match read.cases.as_deref() {
+            Some(cases) => case::load(&beside(file, cases))?,
+            None => Vec::new(),
+        };
+        Self::of(file, read, cases)
+    }
+
+    /// As [`Self::parse`], with the cases given too; nothing is read from disk.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn with_cases(file: &Path, text: &str, cases: Vec<Case>) -> Result<Self, SuiteError> {
+        Self::of(file, read(file, text)?, cases)
+    }
+
+    fn of(file: &Path, read: SuiteFile, cases: Vec<Case>) -> Result<Self, SuiteError> {
         check_numbers(&read).map_err(|(key, problem)| key_error(file, key, problem))?;
         let source = source(file, &read)?;
         let cases_file = read.cases.as_deref().map(|cases| beside(file, cases));
-        let cases = cases_file.as_deref().map(case::load).transpose()?.unwrap_or_default();
         let scorers = scorers(file, read.scorer)?;
         let overrides = overrides(&cases, &scorers).and_then(|overrides| {
             check_cases(&cases, &scorers, &overrides)?;
@@ -241,6 +253,13 @@ impl Suite {
 
 fn key_error(file: &Path, key: impl Into<String>, problem: impl Into<String>) -> SuiteError {
     SuiteError::Key { file: file.to_owned(), key: key.into(), problem: problem.into() }
+}
+
+fn read(file: &Path, text: &str) -> Result<SuiteFile, SuiteError> {
+    toml::from_str(text).map_err(|error| SuiteError::Toml {
+        file: file.to_owned(),
+        message: error.to_string().trim_end().to_owned(),
+    })
 }
 
 fn beside(file: &Path, other: &Path) -> PathBuf {

@@ -23,7 +23,7 @@ pub fn response(body: &[u8]) -> Result<Response, DecodeError> {
         None if choice["finish_reason"].is_string() => &nothing,
         None => return Err(malformed("choices[0] has neither a message nor a finish_reason")),
     };
-    Ok(assemble(Gathered {
+    Ok(assemble(&Gathered {
         id: answer["id"].as_str(),
         model: answer["model"].as_str(),
         message,
@@ -42,7 +42,7 @@ pub(super) struct Gathered<'a> {
     pub(super) usage: &'a Value,
 }
 
-pub(super) fn assemble(answer: Gathered<'_>) -> Response {
+pub(super) fn assemble(answer: &Gathered<'_>) -> Response {
     let refusal = answer.message.get("refusal").and_then(Value::as_str).filter(|text| !text.is_empty());
     let mut parts: Vec<Part> = reasoning(answer.message).into_iter().collect();
     match answer.message.get("content") {
@@ -101,7 +101,7 @@ fn reasoning(message: &Map<String, Value>) -> Option<Part> {
         .filter(|(_, value)| !matches!(value, Value::Null) && value != "" && value != &Value::Array(vec![]))
         .collect();
     let text = raw.values().find_map(Value::as_str).unwrap_or_default().to_owned();
-    (!raw.is_empty()).then(|| Part::Reasoning { text, raw: Some(Value::Object(raw)) })
+    (!raw.is_empty()).then_some(Part::Reasoning { text, raw: Some(Value::Object(raw)) })
 }
 
 fn call(call: &Value) -> Part {

@@ -58,7 +58,7 @@ impl StreamDecoder for ChatStream {
             let calls = self.calls.iter().map(CallSlot::whole).collect();
             self.message.insert("tool_calls".to_owned(), Value::Array(calls));
         }
-        Ok(assemble(Gathered {
+        Ok(assemble(&Gathered {
             id: self.id.as_deref(),
             model: self.model.as_deref(),
             message: &self.message,
