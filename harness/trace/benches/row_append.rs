@@ -1,6 +1,13 @@
-//! Rows a second through the index (log -> row -> duplicate look-up -> append), against the logs alone.
+//! Rows a second through the index (log -> row -> duplicate look-up -> append), against its parts alone: making
+//! rows, writing the log, and DuckDB's bare Appender with the widest columns of the same rows.
 //!
 //! `cargo bench -p trace --bench row_append`
+
+#![expect(
+    clippy::expect_used,
+    missing_docs,
+    reason = "a bench that cannot set itself up has nothing to measure"
+)]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::json;
@@ -8,7 +15,7 @@ use std::hint::black_box;
 use trace::home::Home;
 use trace::id::{SpanId, TraceId};
 use trace::inbox::{Body, Entry, Inbox};
-use trace::row::{Origin, rows};
+use trace::row::{Origin, SpanRow, rows};
 use trace::span::{Span, SpanStatus};
 use trace::store::Store;
 
@@ -60,6 +67,41 @@ fn fill(home: &Home) {
     }
 }
 
+/// The columns that make a row heavy, without schema, look-up, progress or messages.
+fn bare_appender(rows: &[SpanRow]) -> duckdb::Result<tempfile::TempDir> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the measure to hold the index against, on a file of its own"
+    )]
+    let connection = duckdb::Connection::open(folder.path().join("bare.duckdb"))?;
+    connection.execute_batch(
+        "CREATE TABLE bare (trace_id VARCHAR, span_id VARCHAR, run_id VARCHAR, name VARCHAR, operation VARCHAR, started BIGINT,
+         model VARCHAR, input_tokens BIGINT, arguments VARCHAR, result VARCHAR, args_hash VARCHAR, attributes VARCHAR)",
+    )?;
+    let mut appender = connection.appender("bare")?;
+    for row in rows {
+        let said = &row.reading;
+        appender.append_row(duckdb::params![
+            row.trace_id,
+            row.span_id,
+            row.run_id,
+            row.name,
+            row.operation,
+            row.started_at_ns,
+            said.request_model,
+            said.input_tokens,
+            said.arguments,
+            said.result,
+            row.args_hash,
+            row.attributes
+        ])?;
+    }
+    appender.flush()?;
+    drop(appender);
+    Ok(folder)
+}
+
 fn row_append(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("row_append");
     group.throughput(Throughput::Elements(SPANS)).sample_size(10);
@@ -80,6 +122,10 @@ fn row_append(criterion: &mut Criterion) {
         bencher.iter(|| {
             spans.iter().map(|span| rows(black_box(span), Origin::Otlp).0.span_key).fold(0, |a, b| a ^ b)
         });
+    });
+    group.bench_function("bare_appender", |bencher| {
+        let made: Vec<SpanRow> = (0..SPANS).map(|number| rows(&span(number), Origin::Otlp).0).collect();
+        bencher.iter(|| bare_appender(black_box(&made)).expect("appended"));
     });
     group.bench_function("log_only", |bencher| {
         let empty = || tempfile::tempdir().expect("a temporary folder");
