@@ -3,11 +3,7 @@
 //!
 //! `cargo bench -p trace --bench row_append`
 
-#![expect(
-    clippy::expect_used,
-    missing_docs,
-    reason = "a bench that cannot set itself up has nothing to measure"
-)]
+#![expect(clippy::expect_used, reason = "a bench that cannot set itself up has nothing to measure")]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::json;
