@@ -4,12 +4,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Nanoseconds since 1970.
+/// Nanoseconds since 1970, in whole microseconds: what the index keeps, so an instant read back is the one written.
 #[must_use]
 pub(crate) fn now_ns() -> i64 {
     #[expect(clippy::disallowed_methods, reason = "the server's clock is this function")]
     let now = SystemTime::now();
-    now.duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    let micros = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
+    i64::try_from(micros).unwrap_or(0).saturating_mul(1000)
 }
 
 /// An instant as RFC 3339 in UTC, to the millisecond.

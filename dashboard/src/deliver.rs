@@ -16,6 +16,7 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 use told::{Told, webhook_key};
 use trace::question;
 use trace::store::QueryError;
@@ -47,16 +48,16 @@ struct Silence {
     agent: Option<String>,
 }
 
-/// Delivers for ever.
-pub(crate) async fn deliver(server: Arc<Server>) {
+/// Delivers until it is stopped; a notification that is under way then is sent again after the next start.
+pub(crate) async fn deliver(server: Arc<Server>, stop: CancellationToken) {
     if server.settings.webhook.is_empty() {
-        return std::future::pending().await;
+        return stop.cancelled().await;
     }
     let client = match webhook::client() {
         Ok(client) => client,
         Err(why) => {
             tracing::error!(%why, "no HTTP client: nothing can be delivered");
-            return std::future::pending().await;
+            return stop.cancelled().await;
         }
     };
     let mut told = Told::read(&server.home);
@@ -64,7 +65,10 @@ pub(crate) async fn deliver(server: Arc<Server>) {
     let mut ticks = tokio::time::interval(ROUND);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        ticks.tick().await;
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
         round(&server, &client, &mut told, &mut backoffs).await;
     }
 }

@@ -7,13 +7,17 @@ use crate::clock;
 use crate::server::{Server, blocking};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 const ROUND: Duration = Duration::from_millis(500);
 
-/// Catches up for ever.
-pub(crate) async fn keep_up(server: Arc<Server>) {
-    loop {
-        let _ = tokio::time::timeout(ROUND, server.received.notified()).await;
+/// Catches up until it is stopped, between two rounds.
+pub(crate) async fn keep_up(server: Arc<Server>, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = tokio::time::timeout(ROUND, server.received.notified()) => {}
+        }
         let working = Arc::clone(&server);
         if let Err(why) = blocking(move || catch_up(&working)).await {
             server.counters.index_failures.add(1);

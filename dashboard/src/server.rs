@@ -174,15 +174,22 @@ impl Serving {
         let (ended, also_ended) = (stop.clone(), stop.clone());
         parts.spawn(async move { Ok(pages.with_graceful_shutdown(ended.cancelled_owned()).await?) });
         parts.spawn(async move { Ok(otlp.with_graceful_shutdown(also_ended.cancelled_owned()).await?) });
-        parts.spawn(endless(index::keep_up(Arc::clone(&self.server)), stop.clone()));
-        parts.spawn(endless(watch::evaluate(Arc::clone(&self.server)), stop.clone()));
-        parts.spawn(endless(deliver::deliver(Arc::clone(&self.server)), stop.clone()));
+        parts.spawn(done(index::keep_up(Arc::clone(&self.server), stop.clone())));
+        parts.spawn(done(watch::evaluate(Arc::clone(&self.server), stop.clone())));
+        parts.spawn(done(deliver::deliver(Arc::clone(&self.server), stop.clone())));
         let first = tokio::select! {
             () = shutdown => None,
             ended = parts.join_next() => ended,
         };
         stop.cancel();
-        drain(&mut parts, first).await
+        let ended = drain(&mut parts, first).await;
+        // The store joins its writer and frees the lock when it is dropped, which blocks.
+        let server = self.server;
+        blocking(move || {
+            drop(server);
+            ended
+        })
+        .await
     }
 }
 
@@ -208,11 +215,8 @@ fn flat(ended: Result<Result<(), ServeError>, tokio::task::JoinError>) -> Result
     ended.unwrap_or_else(|panic| Err(std::io::Error::other(panic).into()))
 }
 
-async fn endless(work: impl Future<Output = ()>, stop: CancellationToken) -> Result<(), ServeError> {
-    tokio::select! {
-        () = work => {}
-        () = stop.cancelled() => {}
-    }
+async fn done(work: impl Future<Output = ()>) -> Result<(), ServeError> {
+    work.await;
     Ok(())
 }
 

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 use trace::id::RunId;
 use trace::ops::{AlertChange, AlertState, Op};
 use trace::outcome::{Evidence, ToolStatus};
@@ -50,13 +51,16 @@ pub(crate) struct Watch {
     unsaved: Vec<AlertChange>,
 }
 
-/// Evaluates for ever.
-pub(crate) async fn evaluate(server: Arc<Server>) {
+/// Evaluates until it is stopped, between two rounds.
+pub(crate) async fn evaluate(server: Arc<Server>, stop: CancellationToken) {
     let mut watch = Watch::default();
     let mut ticks = tokio::time::interval(ROUND);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        ticks.tick().await;
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
         let working = Arc::clone(&server);
         let mut taken = std::mem::take(&mut watch);
         let done = blocking(move || {

@@ -125,5 +125,51 @@ fn the_body_is_what_alertmanager_would_send() {
         &[alert("tool_overuse", AlertState::Firing, HOUR)],
         "http://127.0.0.1:7878",
     );
-    insta::assert_json_snapshot!(body, @"");
+    insta::assert_json_snapshot!(body, @r#"
+    {
+      "alerts": [
+        {
+          "annotations": {
+            "latest_run": "r1",
+            "next_safe_action": "compare the arguments",
+            "runs": "1",
+            "summary": "`search` was called 6 times in one run; more than 5 is unusual",
+            "tokens_wasted": "120"
+          },
+          "endsAt": "0001-01-01T00:00:00Z",
+          "fingerprint": "276e07c2c9e00fcd",
+          "generatorURL": "http://127.0.0.1:7878/runs/r1",
+          "labels": {
+            "agent": "booker",
+            "alertname": "tool_overuse",
+            "tool_name": "search"
+          },
+          "startsAt": "1970-01-01T01:00:00.000Z",
+          "status": "firing"
+        }
+      ],
+      "commonAnnotations": {
+        "latest_run": "r1",
+        "next_safe_action": "compare the arguments",
+        "runs": "1",
+        "summary": "`search` was called 6 times in one run; more than 5 is unusual",
+        "tokens_wasted": "120"
+      },
+      "commonLabels": {
+        "agent": "booker",
+        "alertname": "tool_overuse",
+        "tool_name": "search"
+      },
+      "externalURL": "http://127.0.0.1:7878",
+      "groupKey": "{}:{agent=\"booker\", alertname=\"tool_overuse\"}",
+      "groupLabels": {
+        "agent": "booker",
+        "alertname": "tool_overuse"
+      },
+      "receiver": "pager",
+      "status": "firing",
+      "truncatedAlerts": 0,
+      "version": "4"
+    }
+    "#);
 }
