@@ -40,6 +40,9 @@ fn text(content: &Value) -> Option<String> {
     content.as_str().map(str::to_owned).or_else(|| content.as_array()?.iter().map(block).collect())
 }
 
+/// Results by tool and canonical arguments, in the order they were asked for.
+type Answers = BTreeMap<(String, String), VecDeque<String>>;
+
 /// Whether a message asks for tools; some recorders put words of an assistant between results and what follows.
 fn asks(message: &Value) -> bool {
     let mut blocks = message["content"].as_array().into_iter().flatten();
@@ -112,9 +115,9 @@ impl Conversation {
         None
     }
 
-    /// Recorded results by tool and canonical arguments, in the order they were asked for.
-    fn answers(&self) -> BTreeMap<(String, String), VecDeque<String>> {
-        let mut answers: BTreeMap<_, VecDeque<String>> = BTreeMap::new();
+    /// What its tools answered.
+    fn answers(&self) -> Answers {
+        let mut answers = Answers::new();
         for pair in self.exchanges.windows(2) {
             let mut left = results(pair[1].0.wire, &pair[1].0.request);
             for call in tool_calls(&pair[0].1.parts) {
@@ -159,7 +162,7 @@ fn asked(call: &ToolCall) -> (String, String) {
 #[derive(Debug)]
 struct Recorded {
     spec: ToolSpec,
-    answers: Arc<Mutex<BTreeMap<(String, String), VecDeque<String>>>>,
+    answers: Arc<Mutex<Answers>>,
 }
 
 impl Tool for Recorded {

@@ -1,5 +1,12 @@
 //! The harness against recorded provider traffic and a provider on loopback.
 
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests; the lint's own exception covers test functions only"
+)]
+
 mod cassette;
 mod cassette_run;
 mod recorded;

@@ -40,10 +40,10 @@ fn one(at: usize, message: &Value, found: &mut Vec<String>) {
     let content = &message["content"];
     match message["role"].as_str() {
         Some("system") if at > 0 => {
-            found.push(format!("messages[{at}]: a system message that is not the first"))
+            found.push(format!("messages[{at}]: a system message that is not the first"));
         }
         Some("system" | "user") if is_empty(content) => {
-            found.push(format!("messages[{at}]: its content is empty"))
+            found.push(format!("messages[{at}]: its content is empty"));
         }
         Some("tool") if !content.is_string() => {
             found.push(format!("messages[{at}]: a result's content is not a string"));

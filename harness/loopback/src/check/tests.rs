@@ -3,11 +3,11 @@
 use super::violations;
 use serde_json::{Value, json};
 
-fn chat(messages: Value) -> Vec<String> {
+fn chat(messages: &Value) -> Vec<String> {
     violations("chat", &json!({"model": "m", "messages": messages}))
 }
 
-fn messages(messages: Value) -> Vec<String> {
+fn messages(messages: &Value) -> Vec<String> {
     violations("messages", &json!({"model": "m", "max_tokens": 9, "messages": messages}))
 }
 
@@ -38,17 +38,17 @@ fn a_paired_chat_conversation_passes_even_with_ids_that_come_again() {
     let asks = json!({"role": "assistant", "content": null, "tool_calls": [call("0"), call("0"), call("1")]});
     let asks_again = json!({"role": "assistant", "content": "once more", "tool_calls": [call("0")]});
     let turns = json!([user, asks, result("1"), result("0"), result("0"), asks_again, result("0")]);
-    assert_eq!(chat(turns), Vec::<String>::new());
+    assert_eq!(chat(&turns), Vec::<String>::new());
 }
 
 #[test]
 fn unpaired_chat_calls_and_results_are_violations() {
     let user = json!({"role": "user", "content": "hi"});
     let asks = json!({"role": "assistant", "content": null, "tool_calls": [call("a"), call("b")]});
-    only(&chat(json!([user, asks, result("a")])), "[a x1], its calls are [a x1, b x1]");
-    only(&chat(json!([user, asks, result("a"), result("a")])), "[a x2], its calls are [a x1, b x1]");
-    only(&chat(json!([user, asks, result("a"), user, result("b")]))[..1], "[a x1], its calls are");
-    only(&chat(json!([user, result("a")])), "messages[1]: a tool result without a call before it");
+    only(&chat(&json!([user, asks, result("a")])), "[a x1], its calls are [a x1, b x1]");
+    only(&chat(&json!([user, asks, result("a"), result("a")])), "[a x2], its calls are [a x1, b x1]");
+    only(&chat(&json!([user, asks, result("a"), user, result("b")]))[..1], "[a x1], its calls are");
+    only(&chat(&json!([user, result("a")])), "messages[1]: a tool result without a call before it");
 }
 
 #[test]
@@ -62,10 +62,10 @@ fn malformed_chat_messages_are_violations() {
         (json!([]), "`messages` is missing or empty"),
     ];
     for (messages, words) in table {
-        only(&chat(messages), words);
+        only(&chat(&messages), words);
     }
     let object = json!({"id": "a", "type": "function", "function": {"name": "f", "arguments": {}}});
-    only(&chat(json!([user, {"role": "assistant", "tool_calls": [object]}, result("a")])), "malformed");
+    only(&chat(&json!([user, {"role": "assistant", "tool_calls": [object]}, result("a")])), "malformed");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_paired_messages_conversation_passes() {
         {"role": "user", "content": [tool_result("a"), tool_result("a"), {"type": "text", "text": "go on"}]},
         {"role": "assistant", "content": [{"type": "server_tool_use", "id": "s"}, {"type": "text", "text": "done"}]},
     ]);
-    assert_eq!(messages(turns), Vec::<String>::new());
+    assert_eq!(messages(&turns), Vec::<String>::new());
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn unpaired_and_malformed_messages_are_violations() {
         (json!([{"role": "user", "content": [tool_result("a")]}]), "without a call before it"),
     ];
     for (turns, words) in table {
-        only(&messages(turns), words);
+        only(&messages(&turns), words);
     }
 }
 

@@ -116,6 +116,28 @@ async fn an_error_status_is_a_reply_and_no_watcher_sees_its_body() {
 }
 
 #[tokio::test]
+async fn an_answer_past_the_limit_is_cut_off_and_not_kept_in_memory() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let endpoint = Endpoint::new(format!("http://{}", listener.local_addr().expect("address")));
+    let mut server = JoinSet::new();
+    server.spawn(async move {
+        let mut socket = listener.accept().await.expect("a client").0;
+        let mebibyte = vec![b'x'; 1 << 20];
+        socket.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.expect("head");
+        // The client hangs up before the end.
+        while socket.write_all(&mebibyte).await.is_ok() {}
+    });
+    let wire = wire("chat").expect("known");
+    let http = Http::new(&endpoint, wire.as_ref(), None).expect("built");
+    let request = WireRequest { body: Vec::new(), stream: false };
+    let reply = http.send(&request, &mut |_| {}).await.expect("it began");
+    let cut = reply.cut.expect("cut off");
+    assert_eq!(cut.class, FaultClass::Permanent);
+    assert!(cut.message.ends_with("is longer than 67108864 bytes"), "{}", cut.message);
+    assert!(reply.body.len() <= MAX_BODY_BYTES);
+}
+
+#[tokio::test]
 async fn a_redirect_is_not_followed() {
     let told =
         tell(&[("HTTP/1.1 307 Go\r\nlocation: http://127.0.0.1:9/x\r\ncontent-length: 0\r\n\r\n", 0)]).await;
