@@ -4,6 +4,7 @@
 //! how far the index is behind, because a dead evaluator must not look like peace.
 
 mod alerts;
+mod fit;
 mod overview;
 mod run;
 mod spell;

@@ -5,6 +5,7 @@
 
 mod row;
 
+use super::fit::{Fit, fit, weight};
 use super::spell::{self, path_segment};
 use super::{Foot, PageError};
 use crate::server::Server;
@@ -17,8 +18,13 @@ use trace::question;
 
 /// Rows of turns, calls and messages read at most: a page is for people.
 const ROWS: usize = 2000;
-/// Messages shown at most.
+/// Messages read at most.
 const MESSAGES: usize = 200;
+/// Bytes of turns and of messages on the page; with the rest they stay below 100 KB.
+const TURN_BYTES: usize = 40_000;
+const MESSAGE_BYTES: usize = 30_000;
+/// Characters of task and answer.
+const TEXT: usize = 1500;
 
 #[derive(Template)]
 #[template(path = "run.html")]
@@ -32,8 +38,8 @@ struct Run {
     replay_of: Option<(String, String)>,
     task: String,
     answer: String,
-    turns: Vec<TurnLine>,
-    messages: Vec<MessageLine>,
+    turns: Fit<TurnLine>,
+    messages: Fit<MessageLine>,
     truncated: bool,
     foot: Foot,
 }
@@ -105,10 +111,14 @@ pub(super) fn render(server: &Server, name: &str, now_ns: i64) -> Result<String,
         next: evidence.and_then(|evidence| evidence.next_safe_action).unwrap_or_default(),
         facts: facts(&row),
         replay_of: row.replay_of.clone().map(|id| (format!("/runs/{}", path_segment(&id)), id)),
-        task: row.task.as_deref().map(|text| spell::cut(text, 4000)).unwrap_or_default(),
-        answer: row.answer.as_deref().map(|text| spell::cut(text, 4000)).unwrap_or_default(),
-        turns: lines,
-        messages: messages.into_iter().map(MessageRow::line).collect(),
+        task: row.task.as_deref().map(|text| spell::cut(text, TEXT)).unwrap_or_default(),
+        answer: row.answer.as_deref().map(|text| spell::cut(text, TEXT)).unwrap_or_default(),
+        turns: fit(lines, TurnLine::weight, TURN_BYTES),
+        messages: fit(
+            messages.into_iter().map(MessageRow::line).collect(),
+            MessageLine::weight,
+            MESSAGE_BYTES,
+        ),
         truncated,
         run_id: row.run_id,
         foot: Foot::of(server, now_ns),
@@ -163,6 +173,13 @@ fn facts(row: &RunRow) -> Vec<(&'static str, String)> {
         ("trace", text(&row.trace_id)),
         ("source", format!("{} / {}", text(&row.source), text(&row.source_dialect))),
     ]
+}
+
+impl MessageLine {
+    fn weight(&self) -> usize {
+        const FRAME: usize = 120;
+        FRAME + weight(&self.role) + weight(&self.content)
+    }
 }
 
 impl MessageRow {

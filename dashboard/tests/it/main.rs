@@ -1,5 +1,11 @@
 //! The server from outside: real listeners, real bodies, real pages.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on panics, and one that skips says so"
+)]
+
 mod alert;
 mod page;
 mod real_data;

@@ -38,6 +38,20 @@ async fn checksum(server: &Running) -> Vec<String> {
     sums
 }
 
+/// The pages over all of it, and of the run that said most.
+async fn pages_stay_small(server: &Running) {
+    let longest = "select run_id from messages group by run_id order by sum(length(content)) desc limit 1";
+    let longest = server.ask(longest).await.as_str().unwrap().to_owned();
+    let busiest = server.ask("select run_id from runs order by tool_calls desc, run_id limit 1").await;
+    let runs = [format!("/runs/{longest}"), format!("/runs/{}", busiest.as_str().unwrap())];
+    for path in ["/", "/alerts", &runs[0], &runs[1]] {
+        let began = std::time::Instant::now();
+        let bytes = server.page(path).await.len();
+        println!("{path}: {bytes} bytes in {} ms", began.elapsed().as_millis());
+        assert!((500..100 * 1024).contains(&bytes), "{path} has {bytes} bytes");
+    }
+}
+
 async fn send(server: &Running, content_type: &str, bodies: &[Vec<u8>]) {
     for body in bodies {
         let answer = server.post(content_type, body.clone()).await;
@@ -58,6 +72,7 @@ async fn the_same_rows_come_of_the_same_spans_however_they_arrive() {
     assert_eq!(once.ask("select count(*) from spans").await, 2604);
     let expected = checksum(&once).await;
     println!("{expected:#?}");
+    pages_stay_small(&once).await;
     send(&once, JSON, &bodies).await;
     assert_eq!(checksum(&once).await, expected, "sent twice");
     once.end().await;

@@ -2,6 +2,7 @@
 //!
 //! Place in the flow: rows of `turns` and `tool_calls` -> **lines** of the run page. Pure.
 
+use crate::page::fit::weight;
 use crate::page::spell;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -18,6 +19,21 @@ pub(super) struct TurnLine {
     pub(super) calls: Vec<CallLine>,
     pub(super) tokens: String,
     pub(super) latency: String,
+}
+
+impl TurnLine {
+    /// About how many bytes it takes on the page.
+    pub(super) fn weight(&self) -> usize {
+        const FRAME: usize = 220;
+        let calls = self.calls.iter().map(|call| {
+            FRAME
+                + weight(&call.tool_name)
+                + weight(&call.arguments)
+                + weight(&call.result)
+                + call.status.len()
+        });
+        FRAME + weight(&self.model) + calls.sum::<usize>()
+    }
 }
 
 /// A tool call of a line.
@@ -74,7 +90,7 @@ pub(super) fn lines(turns: Vec<TurnRow>, calls: Vec<CallRow>) -> Vec<TurnLine> {
         let calls = by_turn.remove(&turn.turn).unwrap_or_default();
         match groups.last_mut() {
             Some(group) if is_same(&group.calls, &calls) && group.first.status == turn.status => {
-                group.add(&turn)
+                group.add(&turn);
             }
             _ => groups.push(Group::new(turn, calls)),
         }

@@ -34,7 +34,7 @@ pub fn find(run: &RunSeen<'_>, settings: &MaxTurns) -> Option<Finding> {
     if run.stop_reason == Some(StopReason::MaxTurns) {
         let mut found = finding(run.turns, run.max_turns);
         if let Some(said) = run.stop_evidence {
-            found.evidence = Evidence { rule: RULE.to_owned(), ..said.clone() };
+            found.evidence = said.clone();
         }
         return Some(found);
     }

@@ -32,7 +32,7 @@ pub fn find(run: &RunSeen<'_>, settings: &TokenBudget) -> Option<Finding> {
     }
     if let Some(said) = said_by_the_loop(run) {
         let mut found = finding(run.tokens, run.max_tokens);
-        found.evidence = Evidence { rule: RULE.to_owned(), ..said.clone() };
+        found.evidence = said.clone();
         return Some(found);
     }
     // Our loop decides in the step itself; a reader that looks between two facts would only guess.
