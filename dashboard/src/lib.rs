@@ -6,6 +6,7 @@
 
 mod alert;
 mod clock;
+mod column;
 mod counter;
 mod deliver;
 mod guard;

@@ -4,6 +4,7 @@
 //! anybody may send, so they are escaped.
 
 use crate::clock;
+use crate::column;
 use crate::counter::Counters;
 use crate::server::Server;
 use serde::Deserialize;
@@ -30,7 +31,9 @@ struct Runs {
     status: String,
     stop_reason: String,
     runs: u64,
+    #[serde(deserialize_with = "column::whole")]
     input_tokens: Option<u64>,
+    #[serde(deserialize_with = "column::whole")]
     output_tokens: Option<u64>,
 }
 

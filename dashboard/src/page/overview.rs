@@ -5,6 +5,7 @@
 
 use super::spell::{self, path_segment};
 use super::{Foot, PageError, alerts};
+use crate::column;
 use crate::server::Server;
 use askama::Template;
 use serde::Deserialize;
@@ -64,6 +65,7 @@ struct Numbers {
     completed: u64,
     running: u64,
     p95_ms: Option<f64>,
+    #[serde(deserialize_with = "column::whole")]
     tokens: Option<u64>,
     cost_usd: Option<f64>,
     unpriced: u64,
@@ -83,13 +85,19 @@ struct RunRow {
     model: Option<String>,
     status: Option<String>,
     stop_reason: Option<String>,
+    #[serde(deserialize_with = "column::whole")]
     turns: Option<u64>,
+    #[serde(deserialize_with = "column::whole")]
     max_turns: Option<u64>,
+    #[serde(deserialize_with = "column::whole")]
     tool_calls: Option<u64>,
+    #[serde(deserialize_with = "column::whole")]
     tool_errors: Option<u64>,
+    #[serde(deserialize_with = "column::whole")]
     repeated_calls: Option<u64>,
     started_at: Option<String>,
     duration_ms: Option<f64>,
+    #[serde(deserialize_with = "column::whole")]
     tokens: Option<u64>,
 }
 

@@ -8,6 +8,7 @@ mod row;
 use super::fit::{Fit, fit, weight};
 use super::spell::{self, path_segment};
 use super::{Foot, PageError};
+use crate::column;
 use crate::server::Server;
 use crate::watch::evidence;
 use askama::Template;
@@ -63,12 +64,19 @@ struct RunRow {
     status: Option<String>,
     stop_reason: Option<String>,
     stop_evidence: Option<Value>,
+    #[serde(deserialize_with = "column::whole")]
     turns: Option<u64>,
+    #[serde(deserialize_with = "column::whole")]
     max_turns: Option<u64>,
+    #[serde(deserialize_with = "column::whole")]
     tool_calls: Option<u64>,
+    #[serde(deserialize_with = "column::whole")]
     tool_errors: Option<u64>,
+    #[serde(deserialize_with = "column::whole")]
     repeated_calls: Option<u64>,
+    #[serde(deserialize_with = "column::whole")]
     input_tokens: Option<u64>,
+    #[serde(deserialize_with = "column::whole")]
     output_tokens: Option<u64>,
     cost_usd: Option<f64>,
     source: Option<String>,
@@ -80,6 +88,7 @@ struct RunRow {
 
 #[derive(Deserialize)]
 struct MessageRow {
+    #[serde(deserialize_with = "column::whole")]
     turn: Option<u32>,
     role: Option<String>,
     content: Option<String>,

@@ -3,6 +3,7 @@
 //! Place in the flow: the schedule asks for the runs that changed; the loop builds the same from its own facts.
 
 use super::{ROWS, WatchError, evidence, list};
+use crate::column;
 use crate::server::Server;
 use serde::Deserialize;
 use serde_json::Value;
@@ -27,22 +28,31 @@ struct RunRow {
     status: Option<String>,
     stop_reason: Option<String>,
     stop_evidence: Option<Value>,
+    #[serde(deserialize_with = "column::whole")]
     turns: Option<u32>,
+    #[serde(deserialize_with = "column::whole")]
     max_turns: Option<u32>,
+    #[serde(deserialize_with = "column::whole")]
     tokens: Option<u64>,
+    #[serde(deserialize_with = "column::whole")]
     max_tokens: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
 struct CallRow {
     run_id: String,
+    #[serde(deserialize_with = "column::whole")]
     turn: Option<u32>,
+    #[serde(deserialize_with = "column::whole")]
     call_index: Option<u32>,
     span_id: SpanId,
     tool_name: Option<String>,
+    #[serde(deserialize_with = "column::parsed")]
     args_hash: Option<Hash>,
+    #[serde(deserialize_with = "column::parsed")]
     result_hash: Option<Hash>,
     status: Option<String>,
+    #[serde(deserialize_with = "column::whole")]
     tokens: Option<u64>,
 }
 

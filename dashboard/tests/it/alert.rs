@@ -108,6 +108,40 @@ async fn the_five_rules_fire_page_through_failures_and_are_remembered_over_a_res
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_sender_of_nonsense_stops_neither_the_rules_nor_the_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = serve(folder.path()).await;
+    let mut nonsense = looping_run(1, "liar", "search", 6, false);
+    for span in &mut nonsense {
+        let attributes = span["attributes"].as_array_mut().unwrap();
+        for (key, value) in [
+            ("loopdeck.tool.args_hash", serde_json::json!({"stringValue": "zzz"})),
+            ("loopdeck.tool.result_hash", serde_json::json!({"intValue": -1})),
+            ("loopdeck.turn.index", serde_json::json!({"intValue": -3})),
+            ("loopdeck.tool.call_index", serde_json::json!({"intValue": "9223372036854775807"})),
+            ("gen_ai.usage.input_tokens", serde_json::json!({"intValue": -5})),
+            ("gen_ai.usage.output_tokens", serde_json::json!({"doubleValue": "NaN"})),
+            ("loopdeck.budget.turns.limit", serde_json::json!({"intValue": "9223372036854775807"})),
+            ("loopdeck.stop.evidence", serde_json::json!({"stringValue": "{"})),
+            ("loopdeck.run.status", serde_json::json!({"stringValue": "splendid"})),
+        ] {
+            attributes.push(serde_json::json!({"key": key, "value": value}));
+        }
+    }
+    assert_eq!(server.post(JSON, body(&nonsense)).await.status(), 200);
+    assert_eq!(server.post(JSON, body(&looping_run(2, "booker", "search", 6, false))).await.status(), 200);
+    server.until_page_says("/alerts", "booker").await;
+    let metrics = server.page("/metrics").await;
+    assert!(metrics.contains("loopdeck_evaluation_failures_total 0"), "{metrics}");
+    let liar = server.ask("select run_id from runs where agent = 'liar'").await;
+    for path in ["/", &format!("/runs/{}", liar.as_str().unwrap())] {
+        let page = server.page(path).await;
+        assert!(page.contains("liar") && !page.contains("Not now"), "{path}: {page}");
+    }
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_alert_resolves_when_no_run_shows_it_any_more_and_that_is_told_after_a_restart_too() {
     let folder = tempfile::tempdir().unwrap();
     let (pager, mut tasks) = (Pager::default(), JoinSet::new());

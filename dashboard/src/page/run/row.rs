@@ -2,6 +2,7 @@
 //!
 //! Place in the flow: rows of `turns` and `tool_calls` -> **lines** of the run page. Pure.
 
+use crate::column;
 use crate::page::fit::weight;
 use crate::page::spell;
 use serde::Deserialize;
@@ -48,16 +49,20 @@ pub(super) struct CallLine {
 
 #[derive(Clone, Deserialize)]
 pub(super) struct TurnRow {
-    turn: u32,
+    #[serde(deserialize_with = "column::whole")]
+    turn: Option<u32>,
     latency_ms: Option<f64>,
     status: Option<String>,
     model: Option<String>,
+    #[serde(deserialize_with = "column::whole")]
     input_tokens: Option<u64>,
+    #[serde(deserialize_with = "column::whole")]
     output_tokens: Option<u64>,
 }
 
 #[derive(Clone, Deserialize)]
 pub(super) struct CallRow {
+    #[serde(deserialize_with = "column::whole")]
     turn: Option<u32>,
     tool_name: Option<String>,
     arguments: Option<String>,
@@ -87,7 +92,7 @@ pub(super) fn lines(turns: Vec<TurnRow>, calls: Vec<CallRow>) -> Vec<TurnLine> {
     }
     let mut groups: Vec<Group> = Vec::new();
     for turn in turns {
-        let calls = by_turn.remove(&turn.turn).unwrap_or_default();
+        let calls = by_turn.remove(&turn.number()).unwrap_or_default();
         match groups.last_mut() {
             Some(group) if is_same(&group.calls, &calls) && group.first.status == turn.status => {
                 group.add(&turn);
@@ -118,15 +123,27 @@ fn sum<T: std::ops::Add<Output = T>>(a: Option<T>, b: Option<T>) -> Option<T> {
 }
 
 impl TurnRow {
+    /// 0 where nobody knows.
+    fn number(&self) -> u32 {
+        self.turn.unwrap_or(0)
+    }
+
     fn unknown(turn: u32) -> Self {
-        Self { turn, latency_ms: None, status: None, model: None, input_tokens: None, output_tokens: None }
+        Self {
+            turn: Some(turn),
+            latency_ms: None,
+            status: None,
+            model: None,
+            input_tokens: None,
+            output_tokens: None,
+        }
     }
 }
 
 impl Group {
     fn new(first: TurnRow, calls: Vec<CallRow>) -> Self {
         Self {
-            last_turn: first.turn,
+            last_turn: first.number(),
             times: 1,
             calls,
             input_tokens: first.input_tokens,
@@ -137,7 +154,7 @@ impl Group {
     }
 
     fn add(&mut self, turn: &TurnRow) {
-        self.last_turn = turn.turn;
+        self.last_turn = turn.number();
         self.times += 1;
         self.input_tokens = sum(self.input_tokens, turn.input_tokens);
         self.output_tokens = sum(self.output_tokens, turn.output_tokens);
@@ -145,11 +162,11 @@ impl Group {
     }
 
     fn line(self) -> TurnLine {
-        let status = self.first.status.unwrap_or_default();
+        let status = self.first.status.clone().unwrap_or_default();
         TurnLine {
             turns: match self.times {
-                1 => self.first.turn.to_string(),
-                _ => format!("{}–{}", self.first.turn, self.last_turn),
+                1 => self.first.number().to_string(),
+                _ => format!("{}–{}", self.first.number(), self.last_turn),
             },
             times: self.times,
             sign: spell::sign(&status),
