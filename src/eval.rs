@@ -96,7 +96,7 @@ async fn judge(house: &House, suite: &Suite, args: &Args, baseline: Option<&Repo
     let report = match &suite.source {
         Source::Agent(file) => {
             let environment = |name: &str| std::env::var(name).ok();
-            let agent = Agent::load(file, &environment).map_err(Failure::usage)?;
+            let agent = Agent::load(file, &environment).await.map_err(Failure::usage)?;
             let live = Live::new(agent, house.studio()?, cancel);
             eval::run(suite, &live, &options).await
         }
@@ -127,7 +127,12 @@ fn dry_run(suite: &Suite, args: &Args) -> Done {
         Source::Agent(file) => format!("runs of {}", file.display()),
         Source::Recorded(condition) => format!("stored runs where {condition}"),
     };
-    say::data(&format!("{}: {} cases x {} repeats, {source}", suite.name, cases.len(), suite.repeats))?;
+    let how_many = match cases.len() {
+        // Stored runs say themselves which cases there are.
+        0 if matches!(suite.source, Source::Recorded(_)) => "every case they hold".to_owned(),
+        cases => format!("{cases} cases x {} repeats", suite.repeats),
+    };
+    say::data(&format!("{}: {how_many}, {source}", suite.name))?;
     cases.iter().try_for_each(|case| say::data(case))?;
     Ok(Exit::Ok)
 }

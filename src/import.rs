@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Done {
         }
         told.push(json!({ "file": path, "runs": runs }));
         if !args.json {
-            say::talk(&format!("{}: {runs} runs", path.display()));
+            say::talk(&format!("{}: {runs} {}", path.display(), if runs == 1 { "run" } else { "runs" }));
         }
     }
     if args.json {

@@ -2,11 +2,14 @@
 
 mod completions;
 mod demo;
+mod diff;
+mod doctor;
 mod eval;
 mod exit;
 mod house;
 mod import;
 mod replay;
+mod resume;
 mod run;
 mod runs;
 mod say;
@@ -31,10 +34,14 @@ struct Line {
 enum Command {
     /// Run an agent on a task and record it
     Run(run::Args),
+    /// Go on with a run after a crash, an interruption or a limit
+    Resume(resume::Args),
     /// List runs, newest first
     Runs(runs::Args),
     /// Show one run: why it stopped, and what it did turn by turn
     Show(show::Args),
+    /// Say where two recorded runs part
+    Diff(diff::Args),
     /// Ask the index in SQL (read-only)
     Sql(sql::Args),
     /// Import recorded conversations: OpenAI-style chat JSON or JSONL, tau-bench results
@@ -49,6 +56,8 @@ enum Command {
     Serve(serve::Args),
     /// See everything at work, with no key and no network
     Demo(demo::Args),
+    /// Check the home: every tape whole, the index in step with the logs
+    Doctor(doctor::Args),
     /// Print the completion script of a shell
     Completions(completions::Args),
 }
@@ -68,6 +77,7 @@ fn main() -> ExitCode {
                 .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
         )
         .with_writer(std::io::stderr)
+        .with_ansi(say::is_colourful())
         .init();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -88,8 +98,11 @@ fn main() -> ExitCode {
 async fn dispatch(command: Command) -> Done {
     match command {
         Command::Run(args) => run::run(args).await,
+        Command::Resume(args) => resume::run(args).await,
         Command::Runs(args) => runs::run(args).await,
         Command::Show(args) => show::run(args).await,
+        Command::Diff(args) => diff::run(args).await,
+        Command::Doctor(args) => doctor::run(&args),
         Command::Sql(args) => sql::run(args).await,
         Command::Import(args) => import::run(&args),
         Command::Verify(args) => verify::run(args).await,

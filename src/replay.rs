@@ -161,7 +161,8 @@ pub(crate) fn tell_live(report: &LiveReport) -> String {
     lines.join("\n")
 }
 
-fn side(name: &str, side: &Side) -> String {
+/// The numbers of one side in a line.
+pub(crate) fn side(name: &str, side: &Side) -> String {
     let number = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
     format!(
         "  {name}: {}, {} turns, {} tool calls, {} + {} tokens, cost {}, {} ms in the model",

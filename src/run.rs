@@ -36,7 +36,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Done {
     let environment = |name: &str| std::env::var(name).ok();
-    let agent = Agent::load(&args.agent, &environment).map_err(|why| match why {
+    let agent = Agent::load(&args.agent, &environment).await.map_err(|why| match why {
         AgentError::Client { .. } => Failure::infrastructure(why),
         _ => Failure::usage(why),
     })?;
@@ -52,8 +52,13 @@ pub(crate) async fn run(args: Args) -> Done {
     let cancel = crate::on_interrupt(&mut tasks);
     let mut watcher = Watcher { quiet: args.quiet };
     let finished = agent.run(task, &studio, cancel, &mut watcher).await.map_err(Failure::infrastructure)?;
-    tell(&finished, args.json)?;
-    export(&finished).await;
+    conclude(&finished, args.json).await
+}
+
+/// Tells how a run ended, sends a copy of its spans, and gives the exit code.
+pub(crate) async fn conclude(finished: &Finished, as_json: bool) -> Done {
+    tell(finished, as_json)?;
+    export(finished).await;
     Ok(Exit::of_stop(finished.outcome.stop_reason))
 }
 
@@ -88,7 +93,10 @@ fn tell(finished: &Finished, as_json: bool) -> Result<(), Failure> {
             say::talk(&format!("next: {action}"));
         }
     }
-    say::talk(&format!("run {}: loopdeck show {}", finished.run_id, finished.run_id));
+    say::talk(&format!("see:  loopdeck show {}", finished.run_id));
+    if outcome.evidence.resumable {
+        say::talk(&format!("go on: loopdeck resume {}", finished.run_id));
+    }
     match &outcome.answer {
         Some(answer) => say::data(answer),
         None => Ok(()),
@@ -123,8 +131,8 @@ async fn export(finished: &Finished) {
 }
 
 /// Says on stderr what the run does.
-struct Watcher {
-    quiet: bool,
+pub(crate) struct Watcher {
+    pub(crate) quiet: bool,
 }
 
 impl Observer for Watcher {

@@ -48,14 +48,18 @@ pub(crate) fn error(text: &str) {
 
 /// The text in a colour, where stderr is a terminal that wants one.
 pub(crate) fn accent(text: &str, colour: &str) -> String {
-    let wanted = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    if wanted { format!("\u{1b}[{colour}m{text}\u{1b}[0m") } else { text.to_owned() }
+    if is_colourful() { format!("\u{1b}[{colour}m{text}\u{1b}[0m") } else { text.to_owned() }
+}
+
+/// Whether stderr is a terminal that wants colours.
+pub(crate) fn is_colourful() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// An answer as a table for people; unknown values show as `-`.
 pub(crate) fn draw(table: &Table) -> String {
     let mut drawn = Drawn::new();
-    drawn.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    drawn.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
     drawn.set_header(table.columns.iter().map(|column| column.name.clone()));
     for row in &table.rows {
         drawn.add_row(row.iter().map(|value| clip(&plain(value))));
@@ -68,8 +72,18 @@ pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),
+        // Sums of prices carry the noise of binary fractions: people read ten digits.
+        Value::Number(number) if number.is_f64() => {
+            let rounded = number.as_f64().map(|float| format!("{float:.10}"));
+            rounded.map_or_else(|| number.to_string(), |text| trimmed(&text).to_owned())
+        }
         other => other.to_string(),
     }
+}
+
+/// A decimal number without the zeros at its end.
+fn trimmed(text: &str) -> &str {
+    text.trim_end_matches('0').trim_end_matches('.')
 }
 
 /// One line of at most 160 characters, without characters that would move the cursor.
@@ -84,7 +98,12 @@ pub(crate) fn csv(table: &Table) -> String {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text,
     };
-    let cell = |value: &Value| field(if value.is_null() { String::new() } else { plain(value) });
+    // CSV is read by programs: numbers stay as they are.
+    let cell = |value: &Value| match value {
+        Value::Null => String::new(),
+        Value::String(text) => field(text.clone()),
+        other => field(other.to_string()),
+    };
     let mut lines = vec![table.columns.iter().map(|column| field(column.name.clone())).collect::<Vec<_>>().join(",")];
     lines.extend(table.rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join(",")));
     lines.join("\r\n") + "\r\n"

@@ -3,23 +3,23 @@
 //! Place in the flow: prompt -> **agent** -> driver. The command line, the demo, live evaluation and live replay
 //! all start runs here.
 
-use crate::config::{AgentConfig, ConfigError};
-use crate::driver::{Observer, Setup, drive};
+use crate::config::{AgentConfig, Budget, ConfigError};
+use crate::driver::{Observer, ResumeError, Setup, drive, resume};
 use crate::hands::LiveHands;
 use crate::model::http::{Endpoint, Http, HttpError};
 use crate::model::{Model, wire};
 use crate::port::{Live, Ports};
-use crate::tool::{Toolbox, ToolboxError};
+use crate::tool::{Environment, Toolbox, ToolboxError};
 use secrecy::SecretString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use trace::fact::RunStarted;
+use trace::fact::{Fact, Resumed, RunStarted};
 use trace::id::{Hash, RunId, SpanId, TraceId};
 use trace::outcome::Outcome;
 use trace::redact::Redactor;
-use trace::tape::{Recorder, TapeError, TapeWriter};
+use trace::tape::{Recorder, Tape, TapeError, TapeWriter};
 
 /// Why an agent cannot be made ready.
 #[derive(Debug, thiserror::Error)]
@@ -112,17 +112,37 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Reads agent.toml and makes everything ready. `environment` looks up the variable of the key.
+    /// Reads agent.toml and makes everything ready, its servers included. `environment` looks up the variables of
+    /// keys.
     ///
     /// # Errors
-    /// Where the file, a tool or the key is not as it must be; each message names the file.
-    pub fn load(path: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, AgentError> {
+    /// Where the file, a tool, a server or a key is not as it must be; each message names the file.
+    pub async fn load(path: &Path, environment: Environment<'_>) -> Result<Self, AgentError> {
         let config = AgentConfig::load(path)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Self::of_config(config, path, folder, environment)
+        Self::of_config(config, path, folder, environment)?.connect(path, folder, environment).await
     }
 
-    /// Makes a configuration ready; its tools run in `folder`, `path` is only for messages.
+    /// Starts the servers of `[[mcp]]` and takes their tools in; they live as long as the agent's tools.
+    ///
+    /// # Errors
+    /// Where a server does not start, or one of its tools cannot be used.
+    pub async fn connect(
+        mut self,
+        path: &Path,
+        folder: &Path,
+        environment: Environment<'_>,
+    ) -> Result<Self, AgentError> {
+        if !self.config.servers.is_empty() {
+            let wrong = |why| AgentError::Tools { path: path.to_owned(), why };
+            let mut toolbox = Toolbox::of_config(&self.config, folder, environment).map_err(wrong)?;
+            toolbox.connect(&self.config, folder, environment).await.map_err(wrong)?;
+            self.toolbox = Arc::new(toolbox);
+        }
+        Ok(self)
+    }
+
+    /// Makes a configuration ready, all but its servers; its tools run in `folder`, `path` is only for messages.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -135,10 +155,27 @@ impl Agent {
         if config.model.price.is_none() {
             config.model.price = crate::price::of_model(&config.model.name);
         }
-        let toolbox = Toolbox::of_config(&config, folder)
+        let toolbox = Toolbox::of_config(&config, folder, environment)
             .map_err(|why| AgentError::Tools { path: path.to_owned(), why })?;
         let model = http_model(&config, path, environment)?;
         Ok(Self { config: Arc::new(config), toolbox: Arc::new(toolbox), model })
+    }
+
+    /// Makes the agent of a recorded run ready again, to resume it; its tools run in `folder`.
+    ///
+    /// # Errors
+    /// As [`Self::load`], and where the tape has no readable configuration.
+    pub fn of_tape(
+        tape: &Tape,
+        folder: &Path,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, AgentError> {
+        let text = tape.started().and_then(|started| tape.text(&started.config)).unwrap_or_default();
+        let config = serde_json::from_str(text).map_err(|why| ConfigError::Parse {
+            path: tape.path().to_owned(),
+            why: format!("the recorded configuration cannot be read: {why}"),
+        })?;
+        Self::of_config(config, tape.path(), folder, environment)
     }
 
     /// Runs a task to its end on a tape of its own.
@@ -153,18 +190,61 @@ impl Agent {
         observer: &mut dyn Observer,
     ) -> Result<Finished, TapeError> {
         let wall_time = Duration::from_secs(self.config.budget.max_wall_time_seconds);
+        let setup = self.setup(cancel, wall_time);
+        record(&setup, task, studio, observer).await
+    }
+}
+
+impl Agent {
+    /// Goes on with a recorded run on its own tape, from where the tape leaves it, under this agent's
+    /// configuration; `budget` replaces the run's from here on.
+    ///
+    /// # Errors
+    /// Where the run cannot be rebuilt or the tape not written.
+    pub async fn resume(
+        &self,
+        tape: &Tape,
+        budget: Option<Budget>,
+        studio: &Studio,
+        cancel: CancellationToken,
+        observer: &mut dyn Observer,
+    ) -> Result<Finished, ResumeError> {
+        let run_id = tape.started().ok_or(ResumeError::NotStarted)?.run_id.clone();
+        let in_force = budget.as_ref().unwrap_or(&self.config.budget);
+        let wall_time = Duration::from_secs(in_force.max_wall_time_seconds).saturating_sub(ran_for(tape));
+        let setup = self.setup(cancel, wall_time);
+        let resumed = Resumed {
+            limits: budget.as_ref().map(Budget::limits).unwrap_or_default(),
+            budget: budget.map(serde_json::to_value).transpose().map_err(TapeError::from)?,
+            heard: Vec::new(),
+        };
+        let mut writer = TapeWriter::reopen(tape, studio.redactor.clone())?;
+        let outcome = resume(&setup, tape.lines(), resumed, &mut writer, observer).await?;
+        Ok(Finished { run_id, outcome, tape: writer.seal()? })
+    }
+
+    fn setup(&self, cancel: CancellationToken, wall_time: Duration) -> Setup {
         let ports: Arc<dyn Ports> = Arc::new(Live::new(cancel, wall_time));
         let retries = self.config.budget.max_retries_per_tool_call;
-        let hands = Arc::new(LiveHands::new(self.toolbox.clone(), ports.clone(), retries));
-        let setup = Setup {
+        Setup {
             config: self.config.clone(),
             toolbox: self.toolbox.clone(),
             model: self.model.clone(),
-            hands,
+            hands: Arc::new(LiveHands::new(self.toolbox.clone(), ports.clone(), retries)),
             ports,
-        };
-        record(&setup, task, studio, observer).await
+        }
     }
+}
+
+/// How long a run has been at work, pauses between processes left out.
+fn ran_for(tape: &Tape) -> Duration {
+    let mut worked = 0_i64;
+    for pair in tape.lines().windows(2) {
+        if !matches!(pair[1].fact, Fact::Resumed(_)) {
+            worked = worked.saturating_add(pair[1].at_ns.saturating_sub(pair[0].at_ns));
+        }
+    }
+    Duration::from_nanos(u64::try_from(worked).unwrap_or(0))
 }
 
 /// Runs a task with this setup onto a new tape, and seals the tape.
@@ -272,7 +352,7 @@ fn http_model(
         AgentError::Config(ConfigError::Value {
             path: path.to_owned(),
             key: "model.wire".to_owned(),
-            why: format!("`{}` is no wire; use chat or messages", config.model.wire),
+            why: crate::config::no_wire(&config.model.wire),
         })
     })?;
     let mut endpoint = Endpoint::new(config.base_url());

@@ -21,7 +21,7 @@ use crate::tool::ToolSpec;
 use finish::Decision;
 use state::{Batch, Phase, Stop};
 use std::sync::Arc;
-use trace::fact::{Cancelled, Fact, ModelAnswered, RunStarted, ToolFinished};
+use trace::fact::{Cancelled, Fact, ModelAnswered, Resumed, RunStarted, ToolFinished};
 use trace::id::CallKey;
 use trace::message::{Message, Role, ToolCall, tool_calls};
 use trace::outcome::{FailureStage, FaultClass, Outcome, StopReason, ToolStatus};
@@ -98,6 +98,25 @@ impl Run {
         &self.state
     }
 
+    /// A run as far as these facts tell: the same state as that of the process that wrote them.
+    pub fn fold<'a>(
+        config: Arc<AgentConfig>,
+        tools: Arc<Vec<ToolSpec>>,
+        facts: impl IntoIterator<Item = (i64, &'a Fact)>,
+    ) -> Self {
+        let mut run = Self::new(config, tools);
+        for (at_ns, fact) in facts {
+            run.feed(at_ns, fact);
+        }
+        run
+    }
+
+    /// The configuration as it is now: a resumed run may have another budget.
+    #[must_use]
+    pub fn config(&self) -> &Arc<AgentConfig> {
+        &self.config
+    }
+
     /// Whether a stop is decided, so that nothing new may be begun.
     #[must_use]
     pub const fn is_stopping(&self) -> bool {
@@ -117,7 +136,6 @@ impl Run {
                 Some(stop) => Step::Done(Box::new(self.outcome(Some(&stop)))),
                 None => Step::Ask { turn: self.state.turns + 1, attempt: 1 },
             },
-            Phase::Ended => Step::Done(Box::new(self.outcome(self.state.stop.as_ref()))),
         }
     }
 
@@ -127,12 +145,14 @@ impl Run {
 
     /// Takes in what happened and tells what it meant. Facts that cannot happen now change nothing.
     pub fn feed(&mut self, at_ns: i64, fact: &Fact) -> Vec<Event> {
-        self.state.last_at_ns = self.state.last_at_ns.max(at_ns);
+        let before_ns = self.state.last_at_ns;
+        self.state.last_at_ns = before_ns.max(at_ns);
         match fact {
             Fact::RunStarted(fact) => self.started(at_ns, fact),
             Fact::ModelAsked(fact) => {
                 self.state.turns = fact.turn;
                 self.state.said.clear();
+                self.state.sent = self.state.messages.len();
                 self.state.head = Some(fact.head);
                 self.state.phase = Phase::Asked { turn: fact.turn, attempt: fact.attempt };
                 Vec::new()
@@ -150,10 +170,9 @@ impl Run {
             }
             Fact::ToolFinished(fact) => self.finished(fact),
             Fact::Cancelled(fact) => self.cancelled(fact),
-            Fact::RunEnded(_) => {
-                self.state.phase = Phase::Ended;
-                Vec::new()
-            }
+            // The phase stays: a run that ended at a limit can be resumed from where it was.
+            Fact::RunEnded(_) => Vec::new(),
+            Fact::Resumed(fact) => self.resumed(before_ns, fact),
         }
     }
 
@@ -166,6 +185,21 @@ impl Run {
         }
         state.say(Message::text(Role::User, fact.task.clone()));
         state.phase = Phase::Ready;
+        Vec::new()
+    }
+
+    /// Whatever stopped the run stops it no more; the time in between is not the run's.
+    fn resumed(&mut self, before_ns: i64, fact: &Resumed) -> Vec<Event> {
+        let state = &mut self.state;
+        state.idle_ns += state.last_at_ns.saturating_sub(before_ns);
+        state.stop = None;
+        state.answer = None;
+        if let Some(budget) = fact.budget.clone().and_then(|budget| serde_json::from_value(budget).ok()) {
+            Arc::make_mut(&mut self.config).budget = budget;
+        }
+        // Counts that a rule stops at start afresh, or the next step would stop again without a new fact.
+        state.calls.clear();
+        (state.errors, state.unknown_tools, state.over_budget, state.truncated_in_a_row) = (0, 0, 0, 0);
         Vec::new()
     }
 

@@ -9,7 +9,7 @@ use std::env;
 use std::fs;
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 /// The DuckDB release that the crate `duckdb =1.10505.0` binds.
@@ -64,17 +64,20 @@ const PREBUILT: [Prebuilt; 4] = [
 
 type Failure = String;
 
-fn main() {
+fn main() -> ExitCode {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=DUCKDB_LIB_DIR");
     if env::var_os("CARGO_FEATURE_BUNDLED").is_some() {
-        return;
+        return ExitCode::SUCCESS;
     }
     match library_dir() {
-        Ok(dir) => announce(&dir),
+        Ok(dir) => {
+            announce(&dir);
+            ExitCode::SUCCESS
+        }
         Err(why) => {
             eprintln!("{why}");
-            std::process::exit(1);
+            ExitCode::FAILURE
         }
     }
 }

@@ -10,13 +10,13 @@ use crate::divergence::Mismatch;
 use crate::recorded::{RecordedHands, RecordedModel, RecordedPorts, World};
 use harness::agent::{Identity, Task, started_fact};
 use harness::config::AgentConfig;
-use harness::driver::{Setup, Unobserved, drive};
+use harness::driver::{ResumeError, Setup, Unobserved, drive, resume};
 use harness::model::{Model, wire};
 use harness::tool::{ToolSpec, Toolbox};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::{Arc, Mutex, PoisonError};
-use trace::fact::{Fact, RunStarted};
+use trace::fact::{Fact, Resumed, RunStarted};
 use trace::id::{Hash, RunId};
 use trace::redact::Redactor;
 use trace::tape::{Tape, TapeError};
@@ -68,8 +68,21 @@ pub async fn exact(tape: Arc<Tape>) -> Result<Exact, ReplayError> {
         Identity { run_id: recorded.started.run_id.clone(), trace_id: recorded.started.trace_id },
         &mut comparer,
     )?;
+    let mut ended = drive(&setup, started, &mut comparer, &mut Unobserved).await;
+    // Another process went on here: so does the replay, from the same facts.
+    while let (Ok(_) | Err(TapeError::Closed { .. }), Some(Fact::Resumed(resumed))) =
+        (&ended, world.expected().map(|line| &line.fact))
+    {
+        let resumed = Resumed { heard: Vec::new(), ..(**resumed).clone() };
+        let lines = &tape.lines()[..world.rebuilt()];
+        ended = match resume(&setup, lines, resumed, &mut comparer, &mut Unobserved).await {
+            Ok(outcome) => Ok(outcome),
+            Err(ResumeError::Tape(why)) => Err(why),
+            Err(why) => return Err(unusable(&tape, "the resumed part", why.to_string())),
+        };
+    }
     let mut unfinished = false;
-    match drive(&setup, started, &mut comparer, &mut Unobserved).await {
+    match ended {
         Ok(_) | Err(TapeError::Differs { .. }) => {}
         // The tape is used up: whatever comes now was never recorded.
         Err(TapeError::Closed { .. }) => unfinished = true,

@@ -110,19 +110,8 @@ pub fn clip(text: &str, most: usize) -> String {
 mod tests {
     use super::*;
 
-    fn seen(finish: &Finish, calls: usize, text: &str) -> Seen<'_> {
-        #[expect(clippy::needless_lifetimes, reason = "the borrow is the point of the helper")]
-        fn build<'a>(finish: &'a Finish, calls: usize, text: &str) -> Seen<'a> {
-            Seen {
-                finish,
-                calls,
-                text: text.to_owned(),
-                hit_output_cap: false,
-                truncated_in_a_row: 0,
-                nudges_left: 1,
-            }
-        }
-        build(finish, calls, text)
+    fn seen<'a>(finish: &'a Finish, calls: usize, text: &str) -> Seen<'a> {
+        Seen { finish, calls, text: text.to_owned(), hit_output_cap: false, truncated_in_a_row: 0, nudges_left: 1 }
     }
 
     #[test]

@@ -48,8 +48,12 @@ pub struct State {
     pub started_at_ns: i64,
     /// Time of the last fact, nanoseconds.
     pub last_at_ns: i64,
+    /// Time between a crash or an end and the resuming of the run, nanoseconds.
+    pub idle_ns: i64,
     /// The whole conversation.
     pub messages: Vec<Message>,
+    /// How many of them were in the last request.
+    pub sent: usize,
     /// What the loop itself said since the last request.
     pub said: Vec<Message>,
     /// The conversation as last sent.
@@ -102,8 +106,6 @@ pub(super) enum Phase {
     Again { turn: u32, attempt: u32 },
     /// Tool calls wait for results.
     Calls(Batch),
-    /// It is over.
-    Ended,
 }
 
 /// The tool calls of one turn.
@@ -223,10 +225,11 @@ impl State {
         self.cost_usd.filter(|_| self.unpriced_calls == 0)
     }
 
-    /// Milliseconds from the first fact to this time.
+    /// Milliseconds from the first fact to this time, those between an end and a resuming left out.
     #[must_use]
     pub fn elapsed_ms(&self, at_ns: i64) -> u64 {
-        u64::try_from(at_ns.saturating_sub(self.started_at_ns) / 1_000_000).unwrap_or(0)
+        let whole = at_ns.saturating_sub(self.started_at_ns).saturating_sub(self.idle_ns);
+        u64::try_from(whole / 1_000_000).unwrap_or(0)
     }
 
     /// Counts one finished call.

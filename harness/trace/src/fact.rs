@@ -33,6 +33,8 @@ pub enum Fact {
     Cancelled(Cancelled),
     /// The run ended.
     RunEnded(Box<RunEnded>),
+    /// The run goes on in another process, after a crash or after it had ended at a limit.
+    Resumed(Box<Resumed>),
 }
 
 impl Fact {
@@ -48,6 +50,7 @@ impl Fact {
             Self::ToolFinished(_) => "tool_finished",
             Self::Cancelled(_) => "cancelled",
             Self::RunEnded(_) => "run_ended",
+            Self::Resumed(_) => "resumed",
         }
     }
 
@@ -61,7 +64,7 @@ impl Fact {
             Self::Waited(fact) => Some(fact.turn),
             Self::ToolStarted(fact) => Some(fact.key.turn),
             Self::ToolFinished(fact) => Some(fact.key.turn),
-            Self::Cancelled(_) | Self::RunEnded(_) => None,
+            Self::Cancelled(_) | Self::RunEnded(_) | Self::Resumed(_) => None,
         }
     }
 
@@ -72,6 +75,7 @@ impl Fact {
             Self::ModelAsked(fact) => &fact.heard,
             Self::ToolStarted(fact) => &fact.heard,
             Self::RunEnded(fact) => &fact.heard,
+            Self::Resumed(fact) => &fact.heard,
             _ => &[],
         }
     }
@@ -171,9 +175,9 @@ pub struct ModelAsked {
     pub depth: u32,
     /// Blob: the body without its messages.
     pub frame: Hash,
-    /// Length of the body as sent, in bytes.
+    /// Length of the body in bytes: as sent, unless something in it was redacted.
     pub body_bytes: u64,
-    /// BLAKE3 of the body as sent.
+    /// BLAKE3 of the same body.
     pub body_hash: Hash,
     /// The lines written since the last intent, that one included, each as `seq:digest`. Redundant on purpose:
     /// it is rebuilt by an exact replay, so a recorded input that was changed and re-sealed is still found.
@@ -352,6 +356,20 @@ pub struct Cancelled {
 pub struct RunEnded {
     /// How it ended.
     pub outcome: Outcome,
+    /// As in [`ModelAsked::heard`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub heard: Vec<String>,
+}
+
+/// The run goes on. The time since the line before does not count as the run's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// The budget from here on, as the configuration spells it; absent where it stays as it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<serde_json::Value>,
+    /// The limits of that budget by name, as in [`RunStarted::limits`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, f64>,
     /// As in [`ModelAsked::heard`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heard: Vec<String>,

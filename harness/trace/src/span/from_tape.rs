@@ -6,7 +6,7 @@
 use super::{Span, SpanEvent, SpanStatus};
 use crate::attribute as name;
 use crate::attribute::operation;
-use crate::fact::{Fact, ModelAnswered, ModelAsked, RunStarted, ToolFinished, ToolStarted};
+use crate::fact::{Fact, ModelAnswered, ModelAsked, Resumed, RunStarted, ToolFinished, ToolStarted};
 use crate::id::{CallKey, RunId, SpanId};
 use crate::message::{Message, Part, Role, ToolResult, Usage};
 use crate::outcome::{Outcome, RunStatus, ToolStatus};
@@ -80,6 +80,7 @@ impl Fold<'_> {
             Fact::ToolStarted(fact) => self.tool_started(line.at_ns, fact),
             Fact::ToolFinished(fact) => self.tool_finished(line.at_ns, fact),
             Fact::RunEnded(fact) => end(&mut self.root, line.at_ns, &fact.outcome),
+            Fact::Resumed(fact) => reopen(&mut self.root, fact),
             Fact::RunStarted(_) | Fact::Waited(_) | Fact::Cancelled(_) => {}
         }
     }
@@ -97,7 +98,8 @@ impl Fold<'_> {
         set(&mut span, name::SPAN_KIND, operation::TURN);
         set(&mut span, name::TURN_INDEX, fact.turn);
         let chat_id = self.run().span(operation::CHAT, fact.turn, 0);
-        let mut chat = self.child(format!("{} {}", operation::CHAT, self.started.model), chat_id, turn_id, at_ns);
+        let mut chat =
+            self.child(format!("{} {}", operation::CHAT, self.started.model), chat_id, turn_id, at_ns);
         chat.kind = CLIENT;
         set(&mut chat, name::OPERATION_NAME, operation::CHAT);
         set(&mut chat, name::PROVIDER_NAME, self.started.provider.as_str());
@@ -317,9 +319,25 @@ fn describe(span: &mut Span, started: &RunStarted) {
     if !started.tags.is_empty() {
         set(span, name::RUN_TAGS, json!(started.tags));
     }
-    for (limit, value) in &started.limits {
+    limits(span, &started.limits);
+}
+
+fn limits(span: &mut Span, limits: &BTreeMap<String, f64>) {
+    for (limit, value) in limits {
         set(span, &format!("{}{limit}.limit", name::BUDGET_PREFIX), number(*value));
     }
+}
+
+/// A run that goes on has not ended, whatever was said before.
+fn reopen(root: &mut Span, resumed: &Resumed) {
+    root.open = true;
+    root.ended_at_ns = None;
+    root.status = SpanStatus::default();
+    for ended in [name::ERROR_TYPE, name::STOP_REASON, name::STOP_TRIGGER, name::STOP_EVIDENCE, name::RUN_ANSWER] {
+        root.attributes.remove(ended);
+    }
+    set(root, name::RUN_STATUS, RunStatus::Running.as_str());
+    limits(root, &resumed.limits);
 }
 
 fn end(root: &mut Span, at_ns: i64, outcome: &Outcome) {

@@ -1,6 +1,6 @@
 //! The disk under a tape, as a port: tests fill it up, cut its writes and watch the order of syncs.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::Path;
 
@@ -31,7 +31,8 @@ impl FileDisk {
     /// # Errors
     /// What the system says.
     pub fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: OpenOptions::new().append(true).create_new(true).open(path)? })
+        let file = OpenOptions::new().append(true).create_new(true).open(path)?;
+        Ok(Self { file: alone(file)? })
     }
 
     /// Opens a file to append to, after cutting it to `length` bytes.
@@ -39,9 +40,20 @@ impl FileDisk {
     /// # Errors
     /// What the system says.
     pub fn reopen(path: &Path, length: u64) -> io::Result<Self> {
-        let file = OpenOptions::new().append(true).open(path)?;
+        let file = alone(OpenOptions::new().append(true).open(path)?)?;
         file.set_len(length)?;
         Ok(Self { file })
+    }
+}
+
+/// Holds the file against a second writer until it is closed, by the death of this process too.
+fn alone(file: File) -> io::Result<File> {
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process is writing it: the run is going on there"))
+        }
+        Err(TryLockError::Error(why)) => Err(why),
     }
 }
 

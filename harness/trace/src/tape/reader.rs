@@ -35,6 +35,8 @@ pub struct Tape {
     whole_bytes: u64,
     named: Vec<(u64, Hash)>,
     last_at_ns: i64,
+    chain: String,
+    next_seq: u64,
 }
 
 /// A line as it stands, before it is known to be a fact.
@@ -86,6 +88,8 @@ impl Tape {
             whole_bytes: 0,
             named: Vec::new(),
             last_at_ns: 0,
+            chain: String::new(),
+            next_seq: 0,
         };
         let (mut buffer, mut chain, mut seq) = (Vec::new(), String::new(), 0);
         loop {
@@ -107,6 +111,7 @@ impl Tape {
             tape.whole_bytes += buffer.len() as u64;
             seq += 1;
         }
+        (tape.chain, tape.next_seq) = (chain, seq);
         match seq {
             0 => Err(tape.damaged(0, "the file holds no whole line, so it is no tape".to_owned())),
             _ => Ok(tape),
@@ -115,11 +120,14 @@ impl Tape {
 
     /// Takes one whole line in and returns the chain after it.
     fn take(&mut self, line: &[u8], seq: u64, before: &str) -> Result<String, TapeError> {
-        let text = std::str::from_utf8(line).map_err(|why| self.damaged(seq, format!("is not UTF-8: {why}")))?;
+        let text =
+            std::str::from_utf8(line).map_err(|why| self.damaged(seq, format!("is not UTF-8: {why}")))?;
         let raw: Raw<'_> = serde_json::from_str(text)
             .map_err(|why| self.damaged(seq, format!("is not a line of a tape: {why}")))?;
         if raw.seq != seq {
-            return Err(self.damaged(seq, format!("has seq {}, expected {seq}: lines are lost or moved", raw.seq)));
+            return Err(
+                self.damaged(seq, format!("has seq {}, expected {seq}: lines are lost or moved", raw.seq))
+            );
         }
         let open = text
             .strip_suffix(&format!(",\"chain\":\"{}\"}}", raw.chain))
@@ -128,7 +136,10 @@ impl Tape {
             return Err(self.damaged(seq, "was changed: its chain does not match".to_owned()));
         }
         if raw.kind == "blob" && raw.at != self.last_at_ns {
-            return Err(self.damaged(seq, "a blob bears the time of the fact before it, and this one does not".to_owned()));
+            return Err(self.damaged(
+                seq,
+                "a blob bears the time of the fact before it, and this one does not".to_owned(),
+            ));
         }
         self.last_at_ns = raw.at;
         match (seq, raw.kind.as_ref()) {
@@ -141,7 +152,8 @@ impl Tape {
     }
 
     fn take_header(&mut self, text: &str) -> Result<(), TapeError> {
-        self.header = serde_json::from_str(text).map_err(|why| self.damaged(0, format!("bad header: {why}")))?;
+        self.header =
+            serde_json::from_str(text).map_err(|why| self.damaged(0, format!("bad header: {why}")))?;
         match self.header.format > super::FORMAT {
             true => Err(TapeError::Newer { path: self.path.clone(), found: self.header.format }),
             false => Ok(()),
@@ -167,8 +179,8 @@ impl Tape {
     }
 
     fn take_fact(&mut self, text: &str, open: &str, seq: u64, at_ns: i64) -> Result<(), TapeError> {
-        let mut fact: Fact =
-            serde_json::from_str(text).map_err(|why| self.damaged(seq, format!("unknown or bad fact: {why}")))?;
+        let mut fact: Fact = serde_json::from_str(text)
+            .map_err(|why| self.damaged(seq, format!("unknown or bad fact: {why}")))?;
         if let Fact::ToolFinished(finished) = &mut fact {
             finished.content = self.text(&finished.shown).unwrap_or_default().to_owned();
         }
@@ -219,13 +231,28 @@ impl Tape {
         })
     }
 
-    /// How the run ended, if it did.
+    /// How the run ended, if it did and was not resumed since.
     #[must_use]
     pub fn ended(&self) -> Option<&RunEnded> {
-        self.lines.iter().rev().find_map(|line| match &line.fact {
-            Fact::RunEnded(fact) => Some(fact.as_ref()),
+        match self.lines.last().map(|line| &line.fact) {
+            Some(Fact::RunEnded(fact)) => Some(fact.as_ref()),
             _ => None,
-        })
+        }
+    }
+
+    /// The chain after the last whole line.
+    pub(super) fn chain(&self) -> &str {
+        &self.chain
+    }
+
+    /// The number of the next line.
+    pub(super) fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// The time that the last line bears.
+    pub(super) fn last_at_ns(&self) -> i64 {
+        self.last_at_ns
     }
 
     /// Length of a torn last line that was dropped; 0 for a whole tape.

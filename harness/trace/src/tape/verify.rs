@@ -55,7 +55,11 @@ fn named_by(fact: &Fact) -> Vec<Hash> {
         Fact::ModelAsked(fact) => fact.fragments.iter().copied().chain([fact.frame]).collect(),
         Fact::ModelAnswered(fact) => fact.body.into_iter().collect(),
         Fact::ToolFinished(fact) => vec![fact.result, fact.shown],
-        Fact::Waited(_) | Fact::ToolStarted(_) | Fact::Cancelled(_) | Fact::RunEnded(_) => Vec::new(),
+        Fact::Waited(_)
+        | Fact::ToolStarted(_)
+        | Fact::Cancelled(_)
+        | Fact::RunEnded(_)
+        | Fact::Resumed(_) => Vec::new(),
     }
 }
 
@@ -73,7 +77,7 @@ impl Check {
     }
 
     fn fact(&mut self, seq: u64, fact: &Fact) {
-        if self.ended {
+        if self.ended && !matches!(fact, Fact::Resumed(_)) {
             self.problem(seq, format!("{} after run_ended", fact.kind()));
         }
         match fact {
@@ -90,6 +94,7 @@ impl Check {
                 self.problem(seq, format!("{} has a second result", finished.key));
             }
             Fact::RunEnded(_) => self.ended = true,
+            Fact::Resumed(_) => self.ended = false,
             _ => {}
         }
     }

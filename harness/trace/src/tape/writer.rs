@@ -1,6 +1,6 @@
 //! Appends facts and blobs to a tape. A line is acknowledged when it is written; [`Recorder::sync`] makes it last.
 
-use super::{Disk, FORMAT, FileDisk, Header, OPEN_SUFFIX, SEALED_SUFFIX, TapeError, link};
+use super::{Disk, FORMAT, FileDisk, Header, OPEN_SUFFIX, SEALED_SUFFIX, Tape, TapeError, link};
 use crate::fact::Fact;
 use crate::id::{Hash, RunId};
 use crate::redact::Redactor;
@@ -84,11 +84,47 @@ impl TapeWriter<FileDisk> {
     ///
     /// # Errors
     /// Where the file exists already or cannot be written.
-    pub fn create(folder: &Path, run: &RunId, at_ns: i64, redactor: Arc<Redactor>) -> Result<Self, TapeError> {
+    pub fn create(
+        folder: &Path,
+        run: &RunId,
+        at_ns: i64,
+        redactor: Arc<Redactor>,
+    ) -> Result<Self, TapeError> {
         let path = folder.join(format!("{run}{OPEN_SUFFIX}"));
-        let disk = FileDisk::create(&path)
-            .map_err(|source| TapeError::Io { path: path.clone(), doing: "create the tape", source })?;
+        let disk = FileDisk::create(&path).map_err(|source| TapeError::Io {
+            path: path.clone(),
+            doing: "create the tape",
+            source,
+        })?;
         Self::start(path, disk, at_ns, redactor)
+    }
+
+    /// Goes on with a tape: cuts a torn last line off, and opens a finished tape again.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn reopen(tape: &Tape, redactor: Arc<Redactor>) -> Result<Self, TapeError> {
+        let io = |doing| move |source| TapeError::Io { path: tape.path().to_owned(), doing, source };
+        let path = open_path(tape.path());
+        if path != tape.path() {
+            // Written beside and renamed, so that a crash leaves the finished tape or the open one, never half.
+            let part = path.with_extension("part");
+            decompress(tape.path(), &part)
+                .and_then(|()| fs::rename(&part, &path))
+                .and_then(|()| fs::remove_file(tape.path()))
+                .map_err(io("open the finished tape again"))?;
+        }
+        let disk = FileDisk::reopen(&path, tape.whole_bytes()).map_err(io("go on with the tape"))?;
+        Ok(Self {
+            path,
+            disk,
+            redactor,
+            seq: tape.next_seq(),
+            at_ns: tape.last_at_ns(),
+            chain: tape.chain().to_owned(),
+            blobs: tape.named().iter().map(|(_, hash)| *hash).collect(),
+            failed: false,
+        })
     }
 
     /// Compresses the finished tape whole and removes the plain file. Returns where it is now.
@@ -115,6 +151,20 @@ fn sealed_path(open: &Path) -> PathBuf {
     open.with_file_name(format!("{}{SEALED_SUFFIX}", name.trim_end_matches(OPEN_SUFFIX)))
 }
 
+fn open_path(path: &Path) -> PathBuf {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    match name.strip_suffix(SEALED_SUFFIX) {
+        Some(run) => path.with_file_name(format!("{run}{OPEN_SUFFIX}")),
+        None => path.to_owned(),
+    }
+}
+
+fn decompress(from: &Path, to: &Path) -> std::io::Result<()> {
+    let mut file = fs::File::create(to)?;
+    zstd::stream::copy_decode(fs::File::open(from)?, &mut file)?;
+    file.sync_all()
+}
+
 fn compress(from: &Path, to: &Path) -> std::io::Result<()> {
     // Level 9 with a checksum: a tape is written once and read for years.
     let mut encoder = zstd::Encoder::new(fs::File::create(to)?, 9)?;
@@ -137,8 +187,16 @@ impl<D: Disk> TapeWriter<D> {
             program: concat!("loopdeck ", env!("CARGO_PKG_VERSION")).to_owned(),
             redaction_key_id: redactor.key_id().to_owned(),
         };
-        let mut writer =
-            Self { path, disk, redactor, seq: 0, at_ns, chain: String::new(), blobs: HashSet::new(), failed: false };
+        let mut writer = Self {
+            path,
+            disk,
+            redactor,
+            seq: 0,
+            at_ns,
+            chain: String::new(),
+            blobs: HashSet::new(),
+            failed: false,
+        };
         let body = serde_json::to_string(&header)?;
         writer.append(open_line(0, at_ns, &body.replacen('{', "{\"type\":\"tape\",", 1)))?;
         Ok(writer)

@@ -1,0 +1,175 @@
+//! Tool calls: found, validated, permitted, announced, carried out, recorded.
+//!
+//! Place in the flow: the machine plans a stage; here each of its calls gets exactly one result. The intent is on
+//! the tape before the effect, synced first if the effect leaves the process.
+
+use super::Driver;
+use crate::hands::{Executed, error_text};
+use crate::machine::{Planned, Refused};
+use crate::policy::{self, Decision, Permit};
+use crate::tool::ToolSpec;
+use crate::tool::shown::shown;
+use futures::future::join_all;
+use std::borrow::Cow;
+use trace::canonical::{args_hash, canonical_text, result_hash};
+use trace::fact::{Fact, ToolFinished, ToolStarted};
+use trace::id::CallKey;
+use trace::message::ToolCall;
+use trace::outcome::{FailureStage, ToolStatus};
+use trace::tape::TapeError;
+
+impl Driver<'_> {
+    /// Runs a stage: intents in order, then all calls together, then results in order.
+    pub(super) async fn run_stage(&mut self, planned: Vec<Planned>) -> Result<(), TapeError> {
+        let mut prepared = Vec::with_capacity(planned.len());
+        for one in planned {
+            let ready = self.prepare(&one);
+            if let Ok((permit, spec)) = &ready {
+                self.announce(&one, permit, spec)?;
+            }
+            prepared.push((one, ready));
+        }
+        let hands = &self.setup.hands;
+        let results = join_all(prepared.into_iter().map(|(one, ready)| async move {
+            match ready {
+                Ok((permit, spec)) => {
+                    let rule = format!("allow:{}", permit.rule());
+                    (one, hands.carry_out(permit, &spec).await, Some(rule))
+                }
+                Err(refusal) => (one, refusal.executed, refusal.permission),
+            }
+        }))
+        .await;
+        for (one, executed, permission) in results {
+            self.finish(one.key, one.call, executed, permission)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the intent of a call, synced if its effect leaves the process.
+    fn announce(&mut self, one: &Planned, permit: &Permit, spec: &ToolSpec) -> Result<(), TapeError> {
+        let arguments = canonical_text(&one.call.arguments);
+        let synced = !spec.is_concurrent();
+        self.record(Fact::ToolStarted(ToolStarted {
+            key: one.key,
+            call_id: one.call.call_id.clone(),
+            tool_name: one.call.tool_name.clone(),
+            args_hash: self.args_hash(&one.call.tool_name, &arguments),
+            arguments,
+            permission: "allow".to_owned(),
+            permission_rule: permit.rule().to_owned(),
+            idempotent: spec.is_repeatable(),
+            synced,
+            heard: Vec::new(),
+        }))?;
+        if synced { self.recorder.sync() } else { Ok(()) }
+    }
+
+    /// Finds the tool, checks the arguments, asks policy: in this order, and the first no is the result.
+    fn prepare(&self, one: &Planned) -> Result<(Permit, ToolSpec), Refusal> {
+        let toolbox = &self.setup.toolbox;
+        let Some(spec) = toolbox.spec(&one.call.tool_name) else {
+            let names: Vec<&str> = toolbox.names().collect();
+            let message = format!("there is no tool `{}`; there are: {}", one.call.tool_name, names.join(", "));
+            return Err(Refusal::new(ToolStatus::Error, FailureStage::UnknownTool, &message));
+        };
+        if let Err(why) = toolbox.validate(&spec.name, &one.call.arguments) {
+            return Err(Refusal::new(ToolStatus::Error, FailureStage::Validation, &why));
+        }
+        match policy::decide(&self.setup.config.policy, &self.run_id, one.key, &one.call, spec) {
+            Decision::Allow(permit) => Ok((permit, spec.clone())),
+            Decision::Deny { rule, reason, .. } => Err(Refusal {
+                permission: Some(format!("deny:{rule}")),
+                ..Refusal::new(ToolStatus::Denied, FailureStage::Permission, &reason)
+            }),
+        }
+    }
+
+    pub(super) fn refuse(&mut self, refused: Vec<Refused>) -> Result<(), TapeError> {
+        for one in refused {
+            let kind = one.stage.map_or(one.status.as_str(), kind);
+            let executed = Executed {
+                status: one.status,
+                content: error_text(kind, &one.message),
+                error_class: None,
+                failure_stage: one.stage,
+                attempts: 0,
+                latency_ns: 0,
+            };
+            self.finish(one.key, one.call, executed, None)?;
+        }
+        Ok(())
+    }
+
+    fn finish(
+        &mut self,
+        key: CallKey,
+        call: ToolCall,
+        executed: Executed,
+        permission: Option<String>,
+    ) -> Result<(), TapeError> {
+        let arguments = canonical_text(&call.arguments);
+        // Cut as it is kept, so that no cut goes through a secret and a replay of what is kept cuts alike.
+        let kept = self.recorder.redactor().text(&executed.content);
+        let content = match shown(&kept, self.run.config().budget.max_tool_result_chars) {
+            Cow::Borrowed(_) => executed.content.clone(),
+            Cow::Owned(cut) => cut,
+        };
+        let result = self.recorder.blob(executed.content.as_bytes())?;
+        let shown = if content == executed.content { result } else { self.recorder.blob(content.as_bytes())? };
+        self.record(Fact::ToolFinished(Box::new(ToolFinished {
+            key,
+            call_id: call.call_id,
+            args_hash: self.args_hash(&call.tool_name, &arguments),
+            tool_name: call.tool_name,
+            arguments,
+            status: executed.status,
+            result,
+            shown,
+            content,
+            result_hash: result_hash(&self.recorder.redactor().text(&executed.content)),
+            error_class: executed.error_class,
+            failure_stage: executed.failure_stage,
+            permission,
+            attempts: executed.attempts,
+            latency_ns: executed.latency_ns,
+        })))
+    }
+
+    /// The hash of a call as it is kept: equal secrets have equal placeholders, so repeats are still found.
+    fn args_hash(&self, tool_name: &str, arguments: &str) -> trace::id::Hash {
+        args_hash(tool_name, &self.recorder.redactor().text(arguments))
+    }
+}
+
+/// A call that was refused before it could start.
+struct Refusal {
+    executed: Executed,
+    permission: Option<String>,
+}
+
+impl Refusal {
+    fn new(status: ToolStatus, stage: FailureStage, message: &str) -> Self {
+        let executed = Executed {
+            status,
+            content: error_text(kind(stage), message),
+            error_class: None,
+            failure_stage: Some(stage),
+            attempts: 0,
+            latency_ns: 0,
+        };
+        Self { executed, permission: None }
+    }
+}
+
+/// What the model is told a refusal is.
+const fn kind(stage: FailureStage) -> &'static str {
+    match stage {
+        FailureStage::UnknownTool => "unknown_tool",
+        FailureStage::Validation => "invalid_arguments",
+        FailureStage::Permission => "permission_denied",
+        FailureStage::Budget => "budget_exhausted",
+        FailureStage::Execution => "unknown_outcome",
+        FailureStage::Timeout => "timeout",
+    }
+}
