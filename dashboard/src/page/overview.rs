@@ -59,6 +59,15 @@ struct ToolLine {
     runs: u64,
 }
 
+/// The one row of `overview.sql`; a list without entries is absent.
+#[derive(Default, Deserialize)]
+struct Answer {
+    numbers: Option<Numbers>,
+    reasons: Option<Vec<ReasonRow>>,
+    worst: Option<Vec<RunRow>>,
+    latest: Option<Vec<RunRow>>,
+}
+
 #[derive(Deserialize)]
 struct Numbers {
     runs: u64,
@@ -114,23 +123,18 @@ struct ToolRow {
 /// The page. Blocks.
 pub(super) fn render(server: &Server, hours: Option<u32>, now_ns: i64) -> Result<String, PageError> {
     let since_us = hours.map(|hours| now_ns / 1000 - i64::from(hours) * HOUR_US);
-    let params = [since_us.map_or(Value::Null, Value::from)];
-    let numbers: Vec<Numbers> =
-        server.ask(include_str!("../../sql/overview_numbers.sql"), &params, 1)?.read()?;
-    let worst: Vec<RunRow> =
-        server.ask(include_str!("../../sql/overview_worst.sql"), &params, WORST)?.read()?;
-    let latest: Vec<RunRow> =
-        server.ask(include_str!("../../sql/overview_latest.sql"), &params, LATEST)?.read()?;
+    let params = [since_us.map_or(Value::Null, Value::from), WORST.into(), LATEST.into()];
+    let answer: Vec<Answer> = server.ask(include_str!("../../sql/overview.sql"), &params, 1)?.read()?;
+    let Answer { numbers, reasons, worst, latest } = answer.into_iter().next().unwrap_or_default();
     let since_ns = since_us.map(|us| us * 1000);
-    let reasons: Vec<ReasonRow> = server.store.ask(&question::stop_reasons(since_ns))?.read()?;
     let tools: Vec<ToolRow> = server.store.ask(&question::tool_stats(since_ns))?.read()?;
     let page = Overview {
         window: hours.map_or_else(|| "all runs".to_owned(), |hours| format!("runs of the last {hours} h")),
         firing: alerts::lines(server, now_ns).into_iter().filter(|line| line.is_firing).collect(),
-        numbers: numbers.first().map(figures).unwrap_or_default(),
-        reasons: shares(reasons),
-        worst: worst.into_iter().map(RunRow::line).collect(),
-        latest: latest.into_iter().map(RunRow::line).collect(),
+        numbers: numbers.as_ref().map(figures).unwrap_or_default(),
+        reasons: shares(reasons.unwrap_or_default()),
+        worst: worst.into_iter().flatten().map(RunRow::line).collect(),
+        latest: latest.into_iter().flatten().map(RunRow::line).collect(),
         tools: tools.into_iter().take(TOOLS).map(ToolRow::line).collect(),
         foot: Foot::of(server, now_ns),
     };

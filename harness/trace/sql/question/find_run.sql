@@ -1,17 +1,20 @@
--- The runs a person can mean by a text; only the best kind of match is answered.
+-- The runs a person can mean by a text; only the best kind of match is answered. Read from the spans: a trace is a run
+-- when it holds an agent or a model call, and nothing else of the view `runs` is needed.
 WITH candidate AS (
     SELECT
         run_id,
-        started_at,
+        min(started_at) AS started_at,
         CASE
             WHEN run_id = $1::VARCHAR THEN 1
-            WHEN trace_id = $1 THEN 2
-            WHEN session_id = $1 THEN 3
+            WHEN min(trace_id) = $1 THEN 2
+            WHEN bool_or(session_id = $1) THEN 3
             WHEN $1 = 'latest' THEN 4
             WHEN starts_with(run_id, lower($1)) OR starts_with(run_id, $1) THEN 5
-            WHEN starts_with(trace_id, lower($1)) THEN 6
+            WHEN starts_with(min(trace_id), lower($1)) THEN 6
         END AS how
-    FROM runs
+    FROM span_live
+    GROUP BY run_id
+    HAVING bool_or(operation IN ('invoke_agent', 'chat', 'text_completion', 'generate_content'))
 ),
 best AS (
     SELECT run_id, started_at, how

@@ -36,30 +36,34 @@ extent AS (
     FROM span_live
     GROUP BY run_id
 ),
-model AS (
+-- A call that says its turn is ordered by it, others by time; the calls of a run without turns are its turns.
+called AS (
     SELECT
         run_id,
-        count(DISTINCT turn)::BIGINT AS turns,
-        max(turn) AS last_turn,
-        sum(input_tokens)::BIGINT AS input_tokens,
-        sum(output_tokens)::BIGINT AS output_tokens,
-        sum(cache_read_tokens)::BIGINT AS cached_input_tokens,
-        sum(cost_usd) AS cost_usd,
-        arg_min(coalesce(response_model, request_model), turn) AS model,
-        arg_max(struct_pack(word := finish_reason, status := status), turn) AS last_call,
-        min(source_dialect) AS source_dialect
-    FROM call_live
-    WHERE is_model
-    GROUP BY run_id
-),
-tool AS (
-    SELECT
-        run_id,
-        count(*)::BIGINT AS tool_calls,
-        (count(*) FILTER (WHERE tool_status IN ('error', 'timeout')))::BIGINT AS tool_errors,
-        (count(args_hash) - count(DISTINCT args_hash))::BIGINT AS repeated_calls
-    FROM call_live
-    WHERE NOT is_model
+        count(*) FILTER (WHERE is_model) AS model_calls,
+        coalesce(
+            nullif(count(DISTINCT turn) FILTER (WHERE is_model), 0),
+            count(*) FILTER (WHERE is_model)
+        )::BIGINT AS turns,
+        (sum(input_tokens) FILTER (WHERE is_model))::BIGINT AS input_tokens,
+        (sum(output_tokens) FILTER (WHERE is_model))::BIGINT AS output_tokens,
+        (sum(cache_read_tokens) FILTER (WHERE is_model))::BIGINT AS cached_input_tokens,
+        sum(cost_usd) FILTER (WHERE is_model) AS cost_usd,
+        arg_min(coalesce(response_model, request_model), place) FILTER (WHERE is_model) AS model,
+        arg_max({'word': finish_reason, 'status': status}, place) FILTER (WHERE is_model) AS last_call,
+        min(source_dialect) FILTER (WHERE is_model) AS source_dialect,
+        (count(*) FILTER (WHERE NOT is_model))::BIGINT AS tool_calls,
+        (count(*) FILTER (WHERE NOT is_model AND tool_status IN ('error', 'timeout')))::BIGINT AS tool_errors,
+        (count(args_hash) FILTER (WHERE NOT is_model)
+            - count(DISTINCT args_hash) FILTER (WHERE NOT is_model))::BIGINT AS repeated_calls
+    FROM (
+        SELECT
+            *,
+            {
+                'turn': turn, 'started_at': coalesce(started_at, 'infinity'::TIMESTAMP), 'span_id': span_id
+            } AS place
+        FROM call_once
+    )
     GROUP BY run_id
 ),
 joined AS (
@@ -69,7 +73,7 @@ joined AS (
         a.parent_run_id,
         a.agent,
         coalesce(a.service, e.service) AS service,
-        coalesce(a.request_model, m.model) AS model,
+        coalesce(a.request_model, c.model) AS model,
         e.started_at,
         CASE WHEN NOT e.open THEN e.ended_at END AS ended_at,
         a.run_status,
@@ -78,27 +82,27 @@ joined AS (
             WHEN a.stop_reason IS NOT NULL THEN a.stop_reason
             WHEN e.open THEN NULL
             WHEN a.source_dialect IN ('loopdeck') THEN NULL
-            WHEN m.last_call.status = 'error' AND (a.status = 'error' OR a.run_id IS NULL) THEN 'model_error'
+            WHEN c.last_call.status = 'error' AND (a.status = 'error' OR a.run_id IS NULL) THEN 'model_error'
             WHEN a.status = 'error' OR e.root_failed THEN 'unknown'
-            WHEN m.last_call.word IN ('end_turn', 'stop_sequence') THEN 'completed'
-            WHEN m.last_call.word = 'length' THEN 'output_truncated'
-            WHEN m.last_call.word = 'refusal' THEN 'refused'
-            WHEN m.last_call.word = 'context_full' THEN 'context_exhausted'
+            WHEN c.last_call.word IN ('end_turn', 'stop_sequence') THEN 'completed'
+            WHEN c.last_call.word = 'length' THEN 'output_truncated'
+            WHEN c.last_call.word = 'refusal' THEN 'refused'
+            WHEN c.last_call.word = 'context_full' THEN 'context_exhausted'
             WHEN a.answer IS NOT NULL THEN 'completed'
             ELSE 'unknown'
         END AS stop_reason,
         a.status = 'error' OR e.root_failed AS failed,
         a.stop_evidence,
-        m.turns,
+        c.turns,
         a.max_turns,
         a.max_tokens,
-        t.tool_calls,
-        t.tool_errors,
-        t.repeated_calls,
-        m.input_tokens,
-        m.output_tokens,
-        m.cached_input_tokens,
-        m.cost_usd,
+        c.tool_calls,
+        c.tool_errors,
+        c.repeated_calls,
+        c.input_tokens,
+        c.output_tokens,
+        c.cached_input_tokens,
+        c.cost_usd,
         coalesce(a.session_id, e.session_id) AS session_id,
         coalesce(a.user_id, e.user_id) AS user_id,
         coalesce(a.environment, e.environment) AS environment,
@@ -112,14 +116,13 @@ joined AS (
         a.replay_of,
         a.replay_mode,
         coalesce(a.source, e.source) AS source,
-        coalesce(a.source_dialect, m.source_dialect) AS source_dialect,
+        coalesce(a.source_dialect, c.source_dialect) AS source_dialect,
         a.task,
         a.answer
     FROM extent AS e
     LEFT JOIN agent_span AS a ON a.run_id = e.run_id
-    LEFT JOIN model AS m ON m.run_id = e.run_id
-    LEFT JOIN tool AS t ON t.run_id = e.run_id
-    WHERE a.run_id IS NOT NULL OR m.run_id IS NOT NULL
+    LEFT JOIN called AS c ON c.run_id = e.run_id
+    WHERE a.run_id IS NOT NULL OR c.model_calls > 0
 )
 SELECT
     run_id,

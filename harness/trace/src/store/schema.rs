@@ -11,8 +11,9 @@ const FOUND: &str = include_str!("../../sql/store/version.sql");
 const MIGRATIONS: [&str; 1] = [include_str!("../../sql/schema/001_tables.sql")];
 
 /// The views, each after those it is made of.
-pub(super) const VIEWS: [(&str, &str); 10] = [
+pub(super) const VIEWS: [(&str, &str); 11] = [
     ("span_live", include_str!("../../sql/view/span_live.sql")),
+    ("call_once", include_str!("../../sql/view/call_once.sql")),
     ("call_live", include_str!("../../sql/view/call_live.sql")),
     ("model_calls", include_str!("../../sql/view/model_calls.sql")),
     ("tool_calls", include_str!("../../sql/view/tool_calls.sql")),
