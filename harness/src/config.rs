@@ -3,8 +3,11 @@
 //! Place in the flow: the file becomes an [`AgentConfig`], the tape keeps it whole (secrets are never in it), and
 //! a replay builds the same loop from it.
 
+mod tool;
+
+pub use tool::{Builtin, HttpTable, McpTable, Method, ToolTable};
+
 use crate::model::CallSpec;
-use crate::tool::{Effect, Risk};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -63,9 +66,12 @@ pub struct AgentConfig {
     /// What it may do.
     #[serde(default)]
     pub policy: PolicyTable,
-    /// Its command tools.
+    /// Its tools: commands, built-in ones and HTTP endpoints.
     #[serde(default, rename = "tool", skip_serializing_if = "Vec::is_empty")]
-    pub tools: Vec<CommandTool>,
+    pub tools: Vec<ToolTable>,
+    /// Servers of the Model Context Protocol whose tools it has.
+    #[serde(default, rename = "mcp", skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<McpTable>,
 }
 
 /// `[agent]`
@@ -352,33 +358,6 @@ pub struct PolicyRule {
     pub reason: String,
 }
 
-/// `[[tool]]`: a command that takes JSON on stdin and answers on stdout.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CommandTool {
-    /// Name.
-    pub name: String,
-    /// What it does, for the model.
-    pub description: String,
-    /// Program and arguments; run without a shell, in the folder of agent.toml.
-    pub command: Vec<String>,
-    /// JSON Schema of the arguments.
-    pub input_schema: Value,
-    /// What it can do.
-    #[serde(default)]
-    pub risk: Risk,
-    /// Whether it may be repeated.
-    #[serde(default)]
-    pub effect: Effect,
-    /// How long it may take, in seconds.
-    #[serde(default = "default_tool_timeout")]
-    pub timeout_seconds: u64,
-}
-
-const fn default_tool_timeout() -> u64 {
-    30
-}
-
 impl AgentConfig {
     /// Reads and checks an agent.toml; the prompt file is read in.
     ///
@@ -417,16 +396,7 @@ impl AgentConfig {
         if crate::model::wire(&self.model.wire).is_none() {
             return Err(bad(path, "model.wire", &format!("`{}` is no wire; use chat or messages", self.model.wire)));
         }
-        for (index, tool) in self.tools.iter().enumerate() {
-            let key = |field: &str| format!("tool[{index}].{field}");
-            if tool.command.is_empty() {
-                return Err(bad(path, &key("command"), "is empty; give a program and its arguments"));
-            }
-            if self.tools[..index].iter().any(|other| other.name == tool.name) {
-                return Err(bad(path, &key("name"), &format!("a second tool named `{}`", tool.name)));
-            }
-        }
-        Ok(())
+        tool::check(&self.tools, &self.servers).map_err(|(key, why)| bad(path, &key, &why))
     }
 
     /// What every request of this agent says besides its messages.

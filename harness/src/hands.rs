@@ -56,7 +56,10 @@ impl LiveHands {
 
     async fn attempt(&self, permit: &Permit, spec: &ToolSpec) -> Result<String, Fault> {
         let Some(tool) = self.toolbox.tool(permit.tool_name()) else {
-            return Err(Fault::new(FaultClass::Permanent, "the tool is known but not at hand in this process"));
+            return Err(Fault::new(
+                FaultClass::Permanent,
+                "the tool is known but not at hand in this process",
+            ));
         };
         let limit = Duration::from_millis(spec.timeout_ms);
         let guarded = AssertUnwindSafe(tool.call(permit)).catch_unwind();
@@ -80,18 +83,50 @@ impl LiveHands {
         let mut attempts = 1;
         loop {
             let result = self.attempt(&permit, spec).await;
-            let pause = match &result {
-                Err(fault) if spec.is_repeatable() => retry::tool_pause_ms(fault.class, attempts, self.max_retries),
-                _ => None,
-            };
-            let Some(pause) = pause else {
-                let latency_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                return executed(result, attempts, latency_ns);
-            };
-            tokio::select! {
-                () = self.ports.sleep(Duration::from_millis(pause)) => attempts += 1,
-                () = self.ports.interruption() => {}
+            if let Some(pause) = self.pause(&result, spec, attempts) {
+                tokio::select! {
+                    () = self.ports.sleep(pause) => {
+                        attempts += 1;
+                        continue;
+                    }
+                    // No further attempt: what the last one said is the result.
+                    () = self.ports.interruption() => {}
+                }
             }
+            let latency_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            return self.checked(spec, executed(result, attempts, latency_ns));
+        }
+    }
+
+    /// The pause before the next attempt; `None` where there is none. The wall time of the run ends it early.
+    fn pause(&self, result: &Result<String, Fault>, spec: &ToolSpec, attempts: u32) -> Option<Duration> {
+        let Err(fault) = result else { return None };
+        if !spec.is_repeatable() {
+            return None;
+        }
+        let pause = retry::tool_pause_ms(fault.class, attempts, self.max_retries)?;
+        Some(Duration::from_millis(fault.retry_after_ms.unwrap_or(0).max(pause)))
+    }
+
+    /// An answer that breaks the tool's output schema is a failure that shows the answer.
+    fn checked(&self, spec: &ToolSpec, executed: Executed) -> Executed {
+        if executed.status != ToolStatus::Ok {
+            return executed;
+        }
+        match self.toolbox.validate_answer(&spec.name, &executed.content) {
+            Ok(()) => executed,
+            Err(why) => Executed {
+                status: ToolStatus::Error,
+                content: serde_json::json!({
+                    "error": "invalid_result",
+                    "message": format!("the tool ran, but what it answered breaks its own schema: {why}"),
+                    "result": executed.content,
+                })
+                .to_string(),
+                error_class: Some(FaultClass::Permanent),
+                failure_stage: Some(FailureStage::Validation),
+                ..executed
+            },
         }
     }
 }
@@ -134,4 +169,100 @@ fn executed(result: Result<String, Fault>, attempts: u32, latency_ns: u64) -> Ex
 #[must_use]
 pub fn error_text(kind: &str, message: &str) -> String {
     serde_json::json!({ "error": kind, "message": message }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::Live;
+    use crate::tool::typed::Typed;
+    use crate::tool::{Effect, Risk, Tool, sample};
+    use serde_json::Value;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use tokio_util::sync::CancellationToken;
+
+    /// A tool that is busy for its first calls, asks to wait 7 s, and then gives the key of its call.
+    fn busy(times: u32, effect: Effect) -> Typed {
+        let calls = Arc::new(AtomicU32::new(0));
+        Typed::new("busy", "Is busy.", Risk::External, effect, move |_: Value, permit| {
+            let (call, key) = (calls.fetch_add(1, Ordering::Relaxed), permit.idempotency_key().to_owned());
+            let busy = Fault { retry_after_ms: Some(7000), ..Fault::new(FaultClass::Transient, "busy") };
+            std::future::ready(if call < times { Err(busy) } else { Ok(key) })
+        })
+    }
+
+    async fn carried_out(tool: Typed, cancel: CancellationToken) -> Executed {
+        let spec = tool.spec().clone();
+        let mut toolbox = Toolbox::default();
+        toolbox.add(Arc::new(tool)).unwrap();
+        let ports = Arc::new(Live::new(cancel, Duration::from_secs(60)));
+        let hands = LiveHands::new(Arc::new(toolbox), ports, 2);
+        hands.carry_out(sample::permit(&spec, "{}"), &spec).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_tool_is_asked_again_when_it_said_and_with_the_same_key() {
+        let begun = tokio::time::Instant::now();
+        let done = carried_out(busy(1, Effect::Idempotent), CancellationToken::new()).await;
+        assert_eq!((done.status, done.attempts), (ToolStatus::Ok, 2));
+        assert!(begun.elapsed() >= Duration::from_secs(7), "{:?}", begun.elapsed());
+        let tool = busy(0, Effect::Pure);
+        assert_eq!(done.content, sample::permit(tool.spec(), "{}").idempotency_key());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tool_that_may_not_be_repeated_is_asked_once() {
+        let done = carried_out(busy(1, Effect::AtMostOnce), CancellationToken::new()).await;
+        assert_eq!((done.status, done.attempts), (ToolStatus::Error, 1));
+        assert_eq!(done.error_class, Some(FaultClass::Transient));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_tried_again_after_an_interruption() {
+        let cancel = CancellationToken::new();
+        let later = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            cancel.cancel();
+        };
+        let (done, ()) = tokio::join!(carried_out(busy(9, Effect::Pure), cancel.clone()), later);
+        assert_eq!((done.attempts, done.error_class), (1, Some(FaultClass::Transient)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_breaks_its_schema_is_an_error_that_shows_the_answer() {
+        let promised =
+            Typed::new("t", "T.", Risk::Read, Effect::Pure, |_: Value, _| async { Ok(vec![1, 2]) });
+        let honest = carried_out(promised, CancellationToken::new()).await;
+        assert_eq!((honest.status, honest.content.as_str()), (ToolStatus::Ok, "[1,2]"));
+        let lying = sample::lying(serde_json::json!({"type": "object"}), "prose");
+        let spec = lying.spec().clone();
+        let mut toolbox = Toolbox::default();
+        toolbox.add(Arc::new(lying)).unwrap();
+        let ports = Arc::new(Live::new(CancellationToken::new(), Duration::from_secs(60)));
+        let done =
+            LiveHands::new(Arc::new(toolbox), ports, 2).carry_out(sample::permit(&spec, "{}"), &spec).await;
+        assert_eq!((done.status, done.failure_stage), (ToolStatus::Error, Some(FailureStage::Validation)));
+        let told: Value = serde_json::from_str(&done.content).unwrap();
+        assert_eq!(
+            (told["error"].as_str(), told["result"].as_str()),
+            (Some("invalid_result"), Some("prose"))
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tool_that_hangs_or_panics_has_one_result_too() {
+        let hangs = Typed::new("t", "T.", Risk::Read, Effect::AtMostOnce, |_: Value, _| {
+            std::future::pending::<Result<String, Fault>>()
+        });
+        let done = carried_out(hangs, CancellationToken::new()).await;
+        assert_eq!((done.status, done.failure_stage), (ToolStatus::Timeout, Some(FailureStage::Timeout)));
+        assert!(done.content.contains("no result within 30000 ms"), "{}", done.content);
+        let panics = Typed::new("t", "T.", Risk::Read, Effect::Pure, |order: Value, _| async move {
+            assert!(order.is_string(), "as it does");
+            Ok(String::new())
+        });
+        let done = carried_out(panics, CancellationToken::new()).await;
+        assert_eq!(done.status, ToolStatus::Error);
+        assert!(done.content.contains("the tool panicked"), "{}", done.content);
+    }
 }

@@ -128,6 +128,7 @@ mod tests {
             risk,
             effect: Effect::Pure,
             timeout_ms: 1,
+            output_schema: None,
         };
         let call =
             ToolCall { call_id: "c".to_owned(), tool_name: "t".to_owned(), arguments: "{}".to_owned() };

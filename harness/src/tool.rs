@@ -3,12 +3,20 @@
 //! Place in the flow: the driver looks a call up in the [`Toolbox`], validates it, asks [`crate::policy`] for a
 //! permit and hands it to [`crate::hands`]. A tool never sees a call without a permit.
 
+pub mod builtin;
 pub mod command;
+pub mod http;
+#[cfg(feature = "mcp")]
+pub mod mcp;
+#[cfg(test)]
+pub(crate) mod sample;
 pub mod shown;
 mod toolbox;
+pub mod typed;
 
-pub use toolbox::{Toolbox, ToolboxError};
+pub use toolbox::{Environment, Toolbox, ToolboxError};
 
+use crate::config::ToolTable;
 use crate::model::ToolOffer;
 use crate::policy::Permit;
 use futures::future::BoxFuture;
@@ -60,9 +68,25 @@ pub struct ToolSpec {
     pub effect: Effect,
     /// How long it may take, in milliseconds.
     pub timeout_ms: u64,
+    /// JSON Schema of the answer; `None` where the tool promises nothing about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
 }
 
 impl ToolSpec {
+    /// What a `[[tool]]` table says of its tool.
+    pub(crate) fn of_table(table: &ToolTable) -> Self {
+        Self {
+            name: table.tool_name().to_owned(),
+            description: table.description.clone(),
+            input_schema: table.input_schema.clone().unwrap_or_default(),
+            risk: table.risk.unwrap_or_default(),
+            effect: table.effect.unwrap_or_default(),
+            timeout_ms: table.timeout_ms(),
+            output_schema: table.output_schema.clone(),
+        }
+    }
+
     /// The tool as the model sees it.
     #[must_use]
     pub fn offer(&self) -> ToolOffer {

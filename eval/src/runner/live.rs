@@ -95,7 +95,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let text = "[model]\nname = \"scripted\"\nstream = false\n[budget]\nmax_retries_per_model_call = 0\n";
         let config = AgentConfig::parse(text, Path::new("agent.toml")).unwrap();
-        let toolbox = Arc::new(Toolbox::of_config(&config, folder.path()).unwrap());
+        let toolbox = Arc::new(Toolbox::of_config(&config, folder.path(), &|_| None).unwrap());
         let wire = wire("chat").unwrap();
         let transport = Arc::new(Scripted::new(wire.clone(), turns));
         let model = Model { provider: "scripted".to_owned(), wire, transport };

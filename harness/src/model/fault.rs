@@ -67,10 +67,10 @@ fn class_of_status(status: u16, error: &ProviderError) -> FaultClass {
     }
 }
 
-/// How long the provider asks us to wait, in milliseconds.
+/// How long the other side asks us to wait, in milliseconds.
 ///
 /// `retry-after` may be a date; it is read against the answer's own `date`, so that no clock of ours is asked.
-fn retry_after_ms(headers: &BTreeMap<String, String>) -> Option<u64> {
+pub(crate) fn retry_after_ms(headers: &BTreeMap<String, String>) -> Option<u64> {
     if let Some(ms) = headers.get("retry-after-ms").and_then(|value| millis(value, 1.0)) {
         return Some(ms);
     }

@@ -241,7 +241,7 @@ fn address(base_url: &str, endpoint: &str) -> Result<Url, HttpError> {
     }
 }
 
-fn is_loopback(url: &Url) -> bool {
+pub(crate) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
@@ -276,7 +276,7 @@ fn elapsed_ns(started: Instant) -> u64 {
 }
 
 /// An error with its causes, without the address: that may hold a key.
-fn causes(error: reqwest::Error) -> String {
+pub(crate) fn causes(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
     let mut source = std::error::Error::source(&error);

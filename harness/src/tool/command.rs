@@ -8,7 +8,7 @@
 //! What the program wrote to stderr then becomes the message.
 
 use super::{Tool, ToolSpec};
-use crate::config::CommandTool;
+use crate::config::ToolTable;
 use crate::policy::Permit;
 use futures::future::BoxFuture;
 use std::path::{Path, PathBuf};
@@ -31,19 +31,8 @@ pub struct Command {
 impl Command {
     /// The tool of a `[[tool]]` table; it runs in `folder`.
     #[must_use]
-    pub fn new(table: &CommandTool, folder: &Path) -> Self {
-        Self {
-            spec: ToolSpec {
-                name: table.name.clone(),
-                description: table.description.clone(),
-                input_schema: table.input_schema.clone(),
-                risk: table.risk,
-                effect: table.effect,
-                timeout_ms: table.timeout_seconds.saturating_mul(1000),
-            },
-            program: table.command.clone(),
-            folder: folder.to_owned(),
-        }
+    pub fn new(table: &ToolTable, folder: &Path) -> Self {
+        Self { spec: ToolSpec::of_table(table), program: table.command.clone(), folder: folder.to_owned() }
     }
 
     async fn run(&self, permit: &Permit) -> Result<String, Fault> {
@@ -107,7 +96,7 @@ fn message(code: Option<i32>, out: &str, err: &str) -> String {
 }
 
 /// Reads to the end, keeps at most [`MAX_OUTPUT_BYTES`].
-async fn drain(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
+pub(super) async fn drain(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
     let Some(mut pipe) = pipe else { return Ok(String::new()) };
     let mut kept = Vec::new();
     (&mut pipe).take(MAX_OUTPUT_BYTES as u64).read_to_end(&mut kept).await?;

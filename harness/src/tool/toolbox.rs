@@ -1,11 +1,13 @@
 //! The tools of one agent, by name, with their schemas compiled.
 
-use super::{Tool, ToolSpec, command::Command};
+use super::command::Command;
+use super::http::HttpTool;
+use super::{Tool, ToolSpec, builtin};
 use crate::config::AgentConfig;
 use jsonschema::Validator;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Why a set of tools cannot be used.
@@ -18,23 +20,63 @@ pub enum ToolboxError {
     #[error("`{0}` is reserved: the loop itself answers to it; rename the tool")]
     Reserved(String),
     /// The schema is no JSON Schema.
-    #[error("the input schema of tool `{tool}` is no JSON Schema: {why}")]
+    #[error("the {which} schema of tool `{tool}` is no JSON Schema: {why}")]
     Schema {
         /// The tool.
         tool: String,
+        /// `input` or `output`.
+        which: &'static str,
         /// What is wrong.
+        why: String,
+    },
+    /// The folder of a built-in tool.
+    #[error("the root `{}` of tool `{tool}` cannot be opened: {why}", root.display())]
+    Root {
+        /// The tool.
+        tool: String,
+        /// The folder.
+        root: PathBuf,
+        /// What the system said.
+        why: std::io::Error,
+    },
+    /// A variable that a tool or server needs.
+    #[error("the environment variable {variable} is not set; `{needed_by}` needs it")]
+    Variable {
+        /// The variable.
+        variable: String,
+        /// The tool or server.
+        needed_by: String,
+    },
+    /// The client of a tool or server cannot be set up.
+    #[error("`{needed_by}` cannot be reached: {why}")]
+    Client {
+        /// The tool or server.
+        needed_by: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A server did not start or did not list its tools.
+    #[error("the MCP server `{server}`: {why}")]
+    Server {
+        /// Its name.
+        server: String,
+        /// What happened.
         why: String,
     },
 }
 
-/// Names that no tool of a user may have.
-const RESERVED: [&str; 2] = ["final_answer", "cannot_complete"];
+/// Looks up environment variables, for keys that tools need.
+pub type Environment<'a> = &'a (dyn Fn(&str) -> Option<String> + Sync);
 
-/// A tool without its body: what a replay has.
+/// Names that no tool of a user may have.
+pub(super) const RESERVED: [&str; 2] = ["final_answer", "cannot_complete"];
+
+/// A tool; without its body in a replay.
 #[derive(Debug)]
 struct Entry {
     spec: ToolSpec,
-    schema: Validator,
+    input: Validator,
+    output: Option<Validator>,
     tool: Option<Arc<dyn Tool>>,
 }
 
@@ -45,16 +87,64 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    /// The command tools of a configuration, run in the folder of its file.
+    /// The tools of `[[tool]]`, for the folder of their file. Those of servers join by [`Self::connect`].
     ///
     /// # Errors
-    /// Where names or schemas cannot work.
-    pub fn of_config(config: &AgentConfig, folder: &Path) -> Result<Self, ToolboxError> {
+    /// Where names, schemas, folders or keys cannot work.
+    pub fn of_config(
+        config: &AgentConfig,
+        folder: &Path,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ToolboxError> {
         let mut toolbox = Self::default();
-        for tool in &config.tools {
-            toolbox.add(Arc::new(Command::new(tool, folder)))?;
+        for table in &config.tools {
+            let tool: Arc<dyn Tool> = match (&table.http, table.builtin) {
+                (Some(http), _) => Arc::new(HttpTool::new(ToolSpec::of_table(table), http, environment)?),
+                (None, Some(kind)) => Arc::new(builtin::of_table(kind, table, folder)?),
+                (None, None) => Arc::new(Command::new(table, folder)),
+            };
+            toolbox.add(tool)?;
         }
         Ok(toolbox)
+    }
+
+    /// Starts the servers of `[[mcp]]` and adds their tools.
+    ///
+    /// # Errors
+    /// Where a server does not start, or one of its tools cannot be used.
+    #[cfg(feature = "mcp")]
+    pub async fn connect(
+        &mut self,
+        config: &AgentConfig,
+        folder: &Path,
+        environment: Environment<'_>,
+    ) -> Result<(), ToolboxError> {
+        let taken = self.names().map(str::to_owned).collect();
+        for tool in super::mcp::tools(&config.servers, &taken, folder, environment).await? {
+            self.add(tool)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses servers: this build cannot speak to them.
+    ///
+    /// # Errors
+    /// Where the configuration has a server.
+    #[cfg(not(feature = "mcp"))]
+    #[expect(clippy::unused_async, reason = "the same signature as with the feature")]
+    pub async fn connect(
+        &mut self,
+        config: &AgentConfig,
+        _folder: &Path,
+        _environment: Environment<'_>,
+    ) -> Result<(), ToolboxError> {
+        match config.servers.first() {
+            None => Ok(()),
+            Some(server) => Err(ToolboxError::Server {
+                server: server.name.clone(),
+                why: "this program was built without MCP; build it with the feature `mcp`".to_owned(),
+            }),
+        }
     }
 
     /// Tools that are known but not at hand, as a tape tells of them.
@@ -84,9 +174,10 @@ impl Toolbox {
         if self.entries.contains_key(&spec.name) {
             return Err(ToolboxError::Duplicate(spec.name));
         }
-        let schema = jsonschema::validator_for(&spec.input_schema)
-            .map_err(|why| ToolboxError::Schema { tool: spec.name.clone(), why: why.to_string() })?;
-        self.entries.insert(spec.name.clone(), Entry { spec, schema, tool });
+        let input = compiled(&spec.name, "input", &spec.input_schema)?;
+        let output =
+            spec.output_schema.as_ref().map(|schema| compiled(&spec.name, "output", schema)).transpose()?;
+        self.entries.insert(spec.name.clone(), Entry { spec, input, output, tool });
         Ok(())
     }
 
@@ -120,18 +211,70 @@ impl Toolbox {
     pub fn validate(&self, name: &str, arguments: &str) -> Result<Value, String> {
         let value: Value =
             serde_json::from_str(arguments).map_err(|why| format!("the arguments are not JSON: {why}"))?;
-        let Some(entry) = self.entries.get(name) else { return Ok(value) };
-        let wrong: Vec<String> =
-            entry.schema.iter_errors(&value).take(5).map(|why| format!("{}: {why}", place(&why.instance_path().to_string()))).collect();
-        match wrong.is_empty() {
-            true => Ok(value),
-            false => Err(wrong.join("; ")),
+        match self.entries.get(name).and_then(|entry| complaint(&entry.input, "arguments", &value)) {
+            None => Ok(value),
+            Some(wrong) => Err(wrong),
         }
+    }
+
+    /// Checks what a tool answered against the schema it declares, if it declares one.
+    ///
+    /// # Errors
+    /// What the validator says.
+    pub fn validate_answer(&self, name: &str, answer: &str) -> Result<(), String> {
+        let Some(output) = self.entries.get(name).and_then(|entry| entry.output.as_ref()) else {
+            return Ok(());
+        };
+        // A schema may ask for text, and text may look like a number.
+        let text = Value::from(answer);
+        if output.is_valid(&text) {
+            return Ok(());
+        }
+        let value = serde_json::from_str(answer).unwrap_or(text);
+        complaint(output, "the answer", &value).map_or(Ok(()), Err)
+    }
+
+    /// What the model is not told about the tools: missing descriptions of tools and parameters, one sentence each.
+    #[must_use]
+    pub fn lint(&self) -> Vec<String> {
+        self.entries.values().flat_map(|entry| lint(&entry.spec)).collect()
     }
 }
 
-fn place(pointer: &str) -> &str {
-    if pointer.is_empty() { "arguments" } else { pointer }
+fn compiled(tool: &str, which: &'static str, schema: &Value) -> Result<Validator, ToolboxError> {
+    jsonschema::validator_for(schema).map_err(|why| ToolboxError::Schema {
+        tool: tool.to_owned(),
+        which,
+        why: why.to_string(),
+    })
+}
+
+/// The first few things that are wrong with a value; `None` where nothing is.
+fn complaint(schema: &Validator, what: &str, value: &Value) -> Option<String> {
+    let wrong: Vec<String> = schema
+        .iter_errors(value)
+        .take(5)
+        .map(|why| match why.instance_path().to_string().as_str() {
+            "" => format!("{what}: {why}"),
+            place => format!("{place}: {why}"),
+        })
+        .collect();
+    (!wrong.is_empty()).then(|| wrong.join("; "))
+}
+
+fn lint(spec: &ToolSpec) -> Vec<String> {
+    let is_said = |text: Option<&str>| text.is_some_and(|text| !text.trim().is_empty());
+    let mut found = Vec::new();
+    if !is_said(Some(&spec.description)) {
+        found.push(format!("tool `{}` has no description: the model cannot tell when to use it", spec.name));
+    }
+    let parameters = spec.input_schema.get("properties").and_then(Value::as_object);
+    for (name, schema) in parameters.into_iter().flatten() {
+        if !is_said(schema.get("description").and_then(Value::as_str)) {
+            found.push(format!("parameter `{name}` of tool `{}` has no description", spec.name));
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -148,6 +291,7 @@ mod tests {
             risk: Risk::Read,
             effect: Effect::Pure,
             timeout_ms: 1000,
+            output_schema: None,
         }
     }
 
@@ -163,10 +307,56 @@ mod tests {
 
     #[test]
     fn reserved_and_double_names_and_bad_schemas_are_refused() {
-        assert!(matches!(Toolbox::of_specs(vec![spec("final_answer", json!({}))]), Err(ToolboxError::Reserved(_))));
+        for name in RESERVED {
+            let refused = Toolbox::of_specs(vec![spec(name, json!({}))]);
+            assert!(matches!(refused, Err(ToolboxError::Reserved(_))), "{name}");
+        }
         let twice = vec![spec("t", json!({})), spec("t", json!({}))];
         assert!(matches!(Toolbox::of_specs(twice), Err(ToolboxError::Duplicate(_))));
         let bad = vec![spec("t", json!({"type": 3}))];
-        assert!(matches!(Toolbox::of_specs(bad), Err(ToolboxError::Schema { .. })));
+        assert!(matches!(Toolbox::of_specs(bad), Err(ToolboxError::Schema { which: "input", .. })));
+        let bad = ToolSpec { output_schema: Some(json!({"type": 3})), ..spec("t", json!({})) };
+        assert!(matches!(Toolbox::of_specs(vec![bad]), Err(ToolboxError::Schema { which: "output", .. })));
+    }
+
+    #[test]
+    fn an_answer_is_held_to_the_declared_schema() {
+        let with = |schema| {
+            Toolbox::of_specs(vec![ToolSpec { output_schema: schema, ..spec("t", json!({})) }]).unwrap()
+        };
+        let object = Some(json!({"type":"object","required":["n"]}));
+        for (schema, answer, holds) in [
+            (None, "anything", true),
+            (object.clone(), r#"{"n":1}"#, true),
+            (object.clone(), r#"{"m":1}"#, false),
+            (object, "prose", false),
+            (Some(json!({"type":"string"})), "12", true),
+            (Some(json!({"type":"integer"})), "12", true),
+            (Some(json!({"type":"integer"})), "twelve", false),
+        ] {
+            assert_eq!(
+                with(schema.clone()).validate_answer("t", answer).is_ok(),
+                holds,
+                "{schema:?} {answer}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_model_is_not_told_is_listed() {
+        let schema =
+            json!({"type":"object","properties":{"a":{"type":"string","description":"An a."},"b":{}}});
+        let toolbox = Toolbox::of_specs(vec![spec("t", schema)]).unwrap();
+        insta::assert_snapshot!(toolbox.lint().join("\n"), @r"
+        tool `t` has no description: the model cannot tell when to use it
+        parameter `b` of tool `t` has no description
+        ");
+    }
+
+    #[test]
+    fn a_spec_of_an_older_tape_is_written_back_byte_for_byte() {
+        let old = r#"{"name":"t","description":"d","input_schema":{},"risk":"read","effect":"pure","timeout_ms":30000}"#;
+        let spec: ToolSpec = serde_json::from_str(old).unwrap();
+        assert_eq!(serde_json::to_string(&spec).unwrap(), old);
     }
 }

@@ -189,6 +189,7 @@ fn toolbox(conversation: &Conversation) -> Result<Toolbox, String> {
             risk: Risk::Execute,
             effect: Effect::AtMostOnce,
             timeout_ms: 5000,
+            output_schema: None,
         };
         let tool = Recorded { spec, answers: answers.clone() };
         toolbox.add(Arc::new(tool)).map_err(|why| why.to_string())?;

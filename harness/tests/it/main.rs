@@ -9,4 +9,6 @@
 
 mod cassette;
 mod cassette_run;
+#[cfg(all(feature = "mcp", unix))]
+mod mcp;
 mod recorded;
