@@ -128,7 +128,7 @@ pub struct ModelTable {
     /// A name for people and spans.
     #[serde(default = "default_provider")]
     pub provider: String,
-    /// The wire format: `chat` or `messages`.
+    /// The wire format: `chat`, `responses`, `messages` or `gemini`.
     #[serde(default = "default_wire")]
     pub wire: String,
     /// The model asked for.
@@ -154,6 +154,13 @@ pub struct ModelTable {
     /// Prices, where the table of prices knows the model or the file gives them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
+    /// Whether system prompt and tools are marked for the prompt cache of a `messages` provider; the other wires'
+    /// providers cache by themselves.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub cache: bool,
+    /// JSON Schema that the model's text must fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
     /// Further members of the request body.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
@@ -169,6 +176,11 @@ fn default_wire() -> String {
 
 const fn yes() -> bool {
     true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+const fn is_no(flag: &bool) -> bool {
+    !*flag
 }
 
 const fn default_timeout() -> u64 {
@@ -373,7 +385,10 @@ impl AgentConfig {
             if !config.agent.prompt.is_empty() {
                 return Err(bad(path, "agent.prompt_file", "give either `prompt` or `prompt_file`, not both"));
             }
-            config.agent.prompt = read(&path.parent().unwrap_or(Path::new(".")).join(file))?;
+            let file = path.parent().unwrap_or(Path::new(".")).join(file);
+            config.agent.prompt = std::fs::read_to_string(&file).map_err(|why| {
+                bad(path, "agent.prompt_file", &format!("{} cannot be read: {why}", file.display()))
+            })?;
         }
         Ok(config)
     }
@@ -394,7 +409,7 @@ impl AgentConfig {
             return Err(bad(path, "model.name", "is empty; name a model, for example gpt-4o-mini"));
         }
         if crate::model::wire(&self.model.wire).is_none() {
-            return Err(bad(path, "model.wire", &format!("`{}` is no wire; use chat or messages", self.model.wire)));
+            return Err(bad(path, "model.wire", &no_wire(&self.model.wire)));
         }
         tool::check(&self.tools, &self.servers).map_err(|(key, why)| bad(path, &key, &why))
     }
@@ -409,6 +424,8 @@ impl AgentConfig {
             max_output_tokens: self.model.max_output_tokens,
             temperature: self.model.temperature,
             stream: self.model.stream,
+            cache: self.model.cache,
+            output_schema: self.model.output_schema.clone(),
             extra: self.model.extra.clone(),
         }
     }
@@ -418,6 +435,7 @@ impl AgentConfig {
     pub fn base_url(&self) -> &str {
         self.model.base_url.as_deref().unwrap_or(match self.model.wire.as_str() {
             "messages" => "https://api.anthropic.com",
+            "gemini" => "https://generativelanguage.googleapis.com/v1beta",
             _ => "https://api.openai.com/v1",
         })
     }
@@ -427,6 +445,7 @@ impl AgentConfig {
     pub fn key_env(&self) -> Option<&str> {
         let name = self.model.key_env.as_deref().unwrap_or(match self.model.wire.as_str() {
             "messages" => "ANTHROPIC_API_KEY",
+            "gemini" => "GEMINI_API_KEY",
             _ => "OPENAI_API_KEY",
         });
         (!name.is_empty()).then_some(name)
@@ -437,6 +456,11 @@ impl AgentConfig {
     pub const fn model_timeout(&self) -> Duration {
         Duration::from_secs(self.model.timeout_seconds)
     }
+}
+
+/// Why a wire is none, and which there are.
+pub(crate) fn no_wire(name: &str) -> String {
+    format!("`{name}` is no wire; use {}", crate::model::NAMES.join(", "))
 }
 
 fn bad(path: &Path, key: &str, why: &str) -> ConfigError {
@@ -468,7 +492,7 @@ mod tests {
     fn values_that_cannot_work_are_named() {
         for (text, wanted) in [
             ("[model]\nname = \"\"", "model.name"),
-            ("[model]\nname = \"m\"\nwire = \"soap\"", "use chat or messages"),
+            ("[model]\nname = \"m\"\nwire = \"soap\"", "`soap` is no wire; use chat, responses, messages, gemini"),
             ("[model]\nname=\"m\"\n[[tool]]\nname=\"a\"\ndescription=\"\"\ncommand=[]\ninput_schema={}", "tool[0].command"),
             ("[agent]\nname = 3\n[model]\nname=\"m\"", "agent.toml"),
         ] {

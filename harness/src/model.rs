@@ -7,8 +7,10 @@
 pub mod chat;
 pub mod fault;
 mod frame;
+pub mod gemini;
 pub mod http;
 pub mod messages;
+pub mod responses;
 pub mod scripted;
 pub mod sse;
 
@@ -23,7 +25,7 @@ use trace::fact::{Chunk, Fault};
 use trace::message::{Message, Response};
 
 /// What a request says besides its messages.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CallSpec {
     /// The model asked for.
     pub model: String,
@@ -39,7 +41,13 @@ pub struct CallSpec {
     pub temperature: Option<f64>,
     /// Whether the answer is to be streamed.
     pub stream: bool,
-    /// Further members of the body, verbatim, as the configuration gives them.
+    /// Whether the frame is marked for the provider's prompt cache, on a wire that has such marks.
+    #[serde(default)]
+    pub cache: bool,
+    /// JSON Schema that the model's text must fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// Further members of the body, as the configuration gives them.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
 }
@@ -146,11 +154,14 @@ impl DecodeError {
 
 /// A wire format: pure, so that it can be tested and replayed without a network.
 pub trait Wire: Send + Sync + Debug {
-    /// Its name in configuration and tapes: `chat` or `messages`.
+    /// Its name in configuration and tapes, one of [`NAMES`].
     fn name(&self) -> &'static str;
 
-    /// Path after the base URL, such as `/chat/completions`.
-    fn endpoint(&self) -> &'static str;
+    /// Path, and query if there is one, after the base URL, such as `/chat/completions`.
+    fn endpoint(&self, model: &str, stream: bool) -> String;
+
+    /// The body's member that lists the messages, such as `messages`.
+    fn list(&self) -> &'static str;
 
     /// Request headers; the key is exposed only here.
     fn headers(&self, key: Option<&SecretString>) -> Vec<(String, String)>;
@@ -194,6 +205,8 @@ pub trait StreamDecoder: Send {
 /// A request ready to be carried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WireRequest {
+    /// Path and query after the base URL.
+    pub endpoint: String,
     /// The body as sent.
     pub body: Vec<u8>,
     /// Whether the answer is expected as a stream.
@@ -243,12 +256,17 @@ pub struct Model {
     pub transport: Arc<dyn Transport>,
 }
 
+/// The names of all wires.
+pub const NAMES: [&str; 4] = [chat::NAME, responses::NAME, messages::NAME, gemini::NAME];
+
 /// The wire with this name.
 #[must_use]
 pub fn wire(name: &str) -> Option<Arc<dyn Wire>> {
     match name {
-        "chat" => Some(Arc::new(chat::Chat)),
-        "messages" => Some(Arc::new(messages::Messages)),
+        chat::NAME => Some(Arc::new(chat::Chat)),
+        responses::NAME => Some(Arc::new(responses::Responses)),
+        messages::NAME => Some(Arc::new(messages::Messages)),
+        gemini::NAME => Some(Arc::new(gemini::Gemini)),
         _ => None,
     }
 }

@@ -2,29 +2,35 @@
 //!
 //! Place in the flow: [`crate::server`] checks every request before the script sees it. The checks hold the
 //! loop's promises about wires: every call has its one result under its exact id, nothing is empty, tools are
-//! well-formed. Two messages of one role in a row are no violation: both providers join them.
+//! well-formed. Two messages of one role in a row are no violation: the providers join them.
 
 pub mod chat;
+pub mod gemini;
 pub mod messages;
+pub mod responses;
 
+use crate::request::RequestSeen;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is wrong with a request body; empty where nothing is.
+/// What is wrong with a request; empty where nothing is.
 #[must_use]
-pub fn violations(wire: &str, body: &Value) -> Vec<String> {
-    let mut found = Vec::new();
+pub fn violations(request: &RequestSeen) -> Vec<String> {
+    let (body, mut found) = (&request.json, Vec::new());
     if !body.is_object() {
         return vec!["the body is not a JSON object".to_owned()];
     }
-    if body["model"].as_str().unwrap_or_default().is_empty() {
+    if request.model().is_empty() {
         found.push("`model` is missing".to_owned());
     }
-    if body["messages"].as_array().is_none_or(Vec::is_empty) {
-        found.push("`messages` is missing or empty".to_owned());
+    let list = harness::model::wire(request.wire).map_or("messages", |wire| wire.list());
+    if body[list].as_array().is_none_or(Vec::is_empty) {
+        found.push(format!("`{list}` is missing or empty"));
     }
-    match wire {
+    match request.wire {
         "chat" => chat::check(body, &mut found),
+        "responses" => responses::check(body, &mut found),
+        "gemini" => gemini::check(body, &mut found),
         _ => messages::check(body, &mut found),
     }
     found
@@ -56,12 +62,12 @@ fn ids<'a>(values: impl Iterator<Item = &'a Value>) -> Ids {
 }
 
 /// Compares the calls of an assistant message with the results that follow it.
-fn pairing(at: usize, calls: &Ids, results: &Ids, found: &mut Vec<String>) {
+fn pairing(place: &str, calls: &Ids, results: &Ids, found: &mut Vec<String>) {
     if calls != results {
         let list =
             |ids: &Ids| ids.iter().map(|(id, times)| format!("{id} x{times}")).collect::<Vec<_>>().join(", ");
         found.push(format!(
-            "messages[{at}]: the results after it are for [{}], its calls are [{}]",
+            "{place}: the results after it are for [{}], its calls are [{}]",
             list(results),
             list(calls)
         ));

@@ -1,4 +1,4 @@
-//! A model provider on loopback: speaks both real wires from a script and checks every request.
+//! A model provider on loopback: speaks every real wire from a script and checks every request.
 //!
 //! Place in the flow: tests and the demo point an agent's `base_url` at [`Loopback::base_url`]; everything
 //! between the loop and the socket is then the real thing. A request that a real provider would refuse is

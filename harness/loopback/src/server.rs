@@ -8,12 +8,12 @@ use crate::request::RequestSeen;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderMap, Response, StatusCode, header};
+use axum::http::{HeaderMap, Response, StatusCode, Uri, header};
 use axum::routing::post;
 use axum::serve::ListenerExt as _;
 use futures::stream;
 use harness::model::scripted::{ScriptTurn, speak};
-use harness::model::{chat, messages};
+use harness::model::{chat, gemini, messages, responses};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -78,6 +78,10 @@ impl Loopback {
             .route("/chat/completions", post(chat_request))
             .route("/v1/chat/completions", post(chat_request))
             .route("/v1/messages", post(messages_request))
+            .route("/responses", post(responses_request))
+            .route("/v1/responses", post(responses_request))
+            .route("/models/{call}", post(gemini_request))
+            .route("/v1beta/models/{call}", post(gemini_request))
             .layer(DefaultBodyLimit::max(MAX_REQUEST_BYTES))
             .with_state(Arc::clone(&shared));
         // Pieces leave when they are written, so that cuts arrive as cuts; where this fails they arrive joined.
@@ -90,7 +94,7 @@ impl Loopback {
         Ok(Self { address, shared, tasks, stop: stopping.drop_guard() })
     }
 
-    /// What an agent's `base_url` is set to; the same for both wires.
+    /// What an agent's `base_url` is set to; the same for all wires.
     #[must_use]
     pub fn base_url(&self) -> String {
         format!("http://{}", self.address)
@@ -136,10 +140,11 @@ pub fn by_model(scripts: BTreeMap<String, Vec<Play>>) -> impl Fn(&RequestSeen) -
 /// A refusal in the wire's own words.
 fn refusal(wire: &str, status: u16, message: &str) -> Play {
     let kind = if status == 404 { "not_found_error" } else { "invalid_request_error" };
-    let body = if wire == chat::NAME {
-        chat::speak::error(kind, message)
-    } else {
-        messages::speak::error(kind, message)
+    let body = match wire {
+        messages::NAME => messages::speak::error(kind, message),
+        gemini::NAME => gemini::speak::error(status, kind, message),
+        responses::NAME => responses::speak::error(kind, message),
+        _ => chat::speak::error(kind, message),
     };
     Play::status(status, body.to_string(), None)
 }
@@ -152,7 +157,7 @@ impl Shared {
 
     /// Keeps and checks a request, and asks the script about it unless it is wrong.
     fn play(&self, mut request: RequestSeen) -> (RequestSeen, Play) {
-        let mut found = violations(request.wire, &request.json);
+        let mut found = violations(&request);
         if request.wire == messages::NAME && !request.headers.contains_key("anthropic-version") {
             found.push("the header `anthropic-version` is missing".to_owned());
         }
@@ -175,18 +180,53 @@ impl Shared {
     }
 }
 
-async fn chat_request(shared: State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response<Body> {
-    answer(shared.0, chat::NAME, &headers, &body).await
+async fn chat_request(
+    shared: State<Arc<Shared>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
+    answer(shared.0, chat::NAME, &uri, &headers, &body).await
 }
 
-async fn messages_request(shared: State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response<Body> {
-    answer(shared.0, messages::NAME, &headers, &body).await
+async fn messages_request(
+    shared: State<Arc<Shared>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
+    answer(shared.0, messages::NAME, &uri, &headers, &body).await
 }
 
-async fn answer(shared: Arc<Shared>, wire: &'static str, headers: &HeaderMap, body: &[u8]) -> Response<Body> {
+async fn responses_request(
+    shared: State<Arc<Shared>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
+    answer(shared.0, responses::NAME, &uri, &headers, &body).await
+}
+
+async fn gemini_request(
+    shared: State<Arc<Shared>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
+    answer(shared.0, gemini::NAME, &uri, &headers, &body).await
+}
+
+async fn answer(
+    shared: Arc<Shared>,
+    wire: &'static str,
+    uri: &Uri,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Response<Body> {
     let text = |value: &axum::http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let request = RequestSeen {
         wire,
+        endpoint: uri.to_string(),
         headers: headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect(),
         body: body.to_vec(),
         json: serde_json::from_slice(body).unwrap_or(Value::Null),

@@ -19,6 +19,9 @@ use trace::message::{Finish, Message, Response};
 /// The wire's name.
 pub const NAME: &str = "chat";
 
+/// The name that this provider wants for the schema of an answer.
+pub(super) const SCHEMA_NAME: &str = "answer";
+
 /// The wire of OpenAI Chat Completions.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Chat;
@@ -28,8 +31,12 @@ impl Wire for Chat {
         NAME
     }
 
-    fn endpoint(&self) -> &'static str {
-        "/chat/completions"
+    fn endpoint(&self, _model: &str, _stream: bool) -> String {
+        "/chat/completions".to_owned()
+    }
+
+    fn list(&self) -> &'static str {
+        "messages"
     }
 
     fn headers(&self, key: Option<&SecretString>) -> Vec<(String, String)> {
@@ -57,7 +64,11 @@ impl Wire for Chat {
         if spec.stream {
             members.insert("stream_options".to_owned(), json!({"include_usage": true}));
         }
-        frame::around_messages(members, spec)
+        if let Some(schema) = &spec.output_schema {
+            let format = json!({"name": SCHEMA_NAME, "schema": schema, "strict": true});
+            members.insert("response_format".to_owned(), json!({"type": "json_schema", "json_schema": format}));
+        }
+        frame::around(self.list(), members, spec)
     }
 
     fn fragments(&self, message: &Message) -> Vec<String> {

@@ -1,7 +1,8 @@
 //! What a provider's error means: status, headers and error object to one [`Fault`].
 //!
 //! Place in the flow: a wire's `fault` and its stream decoder call this; the machine decides on retry and stop
-//! by the class alone. Both wires wrap errors as `{"error": {"type", "code", "message"}}`, so the table is one.
+//! by the class alone. All wires wrap errors as `{"error": {...}}` with a few of `type`, `code`, `status` and
+//! `message`, so the table is one.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -18,10 +19,13 @@ const WORDS: &[(&str, FaultClass)] = &[
     ("prompt is too long", FaultClass::Overflow),
     ("maximum context length", FaultClass::Overflow),
     ("exceed context limit", FaultClass::Overflow),
+    ("exceeds the context window", FaultClass::Overflow),
+    ("exceeds the maximum number of tokens", FaultClass::Overflow),
     ("insufficient_quota", FaultClass::Permanent),
     ("authentication_error", FaultClass::Auth),
     ("permission_error", FaultClass::Auth),
     ("invalid_api_key", FaultClass::Auth),
+    ("api key not valid", FaultClass::Auth),
     ("overloaded_error", FaultClass::Transient),
     ("rate_limit", FaultClass::Transient),
     ("api_error", FaultClass::Transient),
@@ -36,7 +40,7 @@ pub fn of_answer(status: u16, headers: &BTreeMap<String, String>, body: &[u8]) -
     Fault {
         class: class_of_status(status, &error),
         message: bounded(&format!("the provider answered {status}: {}", error.shown())),
-        retry_after_ms: retry_after_ms(headers),
+        retry_after_ms: retry_after_ms(headers).or(error.retry_after_ms),
     }
 }
 
@@ -52,12 +56,14 @@ pub fn of_error_object(error: &Value) -> Fault {
         _ => error.class().unwrap_or(FaultClass::Transient),
     };
     let message = bounded(&format!("the provider reported an error in its answer: {}", error.shown()));
-    Fault { class, message, retry_after_ms: None }
+    Fault { class, message, retry_after_ms: error.retry_after_ms }
 }
 
 fn class_of_status(status: u16, error: &ProviderError) -> FaultClass {
     match (status, error.class()) {
         (401 | 403, _) => FaultClass::Auth,
+        // Gemini answers 400 to a key it does not know.
+        (400, Some(FaultClass::Auth)) => FaultClass::Auth,
         (400 | 413 | 422, Some(FaultClass::Overflow)) => FaultClass::Overflow,
         // A used-up quota answers 429, and no wait will refill it.
         (429, Some(FaultClass::Permanent)) => FaultClass::Permanent,
@@ -91,17 +97,27 @@ fn millis(value: &str, factor: f64) -> Option<u64> {
     (ms >= 0.0 && ms <= f64::from(u32::MAX)).then_some(ms as u64)
 }
 
+/// The wait in Gemini's `details`, such as `"retryDelay": "34.5s"`; it sends no header for it.
+fn retry_delay_ms(error: &Value) -> Option<u64> {
+    let mut details = error["details"].as_array().into_iter().flatten();
+    let delay = details.find_map(|detail| detail["retryDelay"].as_str())?;
+    millis(delay.strip_suffix('s')?, 1000.0)
+}
+
 #[derive(Debug, Default)]
 struct ProviderError {
     kind: String,
     code: String,
     status: String,
     message: String,
+    retry_after_ms: Option<u64>,
 }
 
 impl ProviderError {
     fn from_body(body: &[u8]) -> Self {
         match serde_json::from_slice::<Value>(body) {
+            // A stream of Gemini's that fails before it begins is a list of one.
+            Ok(Value::Array(list)) if list.len() == 1 => Self::from_value(&list[0]["error"]),
             Ok(Value::Object(object)) if object.contains_key("error") => Self::from_value(&object["error"]),
             Ok(value @ Value::Object(_)) => Self::from_value(&value),
             _ => Self { message: String::from_utf8_lossy(body).trim().to_owned(), ..Self::default() },
@@ -118,7 +134,8 @@ impl ProviderError {
         if message.is_empty() {
             message = error.to_string();
         }
-        Self { kind: word("type"), code: word("code"), status: word("status"), message }
+        let retry_after_ms = retry_delay_ms(error);
+        Self { kind: word("type"), code: word("code"), status: word("status"), message, retry_after_ms }
     }
 
     fn class(&self) -> Option<FaultClass> {
@@ -179,6 +196,17 @@ mod tests {
                 r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 2 > 1"}}"#,
                 Overflow,
             ),
+            (
+                400,
+                r#"{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}"#,
+                Auth,
+            ),
+            (
+                400,
+                r#"{"error":{"code":400,"message":"The input token count (9) exceeds the maximum number of tokens allowed (8).","status":"INVALID_ARGUMENT"}}"#,
+                Overflow,
+            ),
+            (503, r#"[{"error":{"code":503,"message":"The model is overloaded","status":"UNAVAILABLE"}}]"#, Transient),
             (400, r#"{"error":{"message":"Unknown parameter"}}"#, Permanent),
             (400, r#"{"error":{"message":"the rate_limit parameter is unknown"}}"#, Permanent),
             (404, r#"{"error":"model not found"}"#, Permanent),
@@ -217,6 +245,14 @@ mod tests {
         for (headers, expected) in table {
             assert_eq!(of_answer(429, &headers, b"").retry_after_ms, expected, "{headers:?}");
         }
+    }
+
+    #[test]
+    fn a_wait_in_the_details_of_an_error_counts_where_no_header_gives_one() {
+        let body = br#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"quota",
+            "details":[{"@type":"x"},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}]}}"#;
+        assert_eq!(of_answer(429, &headers(&[]), body).retry_after_ms, Some(34_500));
+        assert_eq!(of_answer(429, &headers(&[("retry-after", "1")]), body).retry_after_ms, Some(1000));
     }
 
     #[test]

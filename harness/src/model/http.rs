@@ -41,7 +41,7 @@ pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 /// Where a provider is and how long it may take.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// Such as `https://api.openai.com/v1`; the wire's endpoint is appended.
+    /// Such as `https://api.openai.com/v1`; each request's endpoint is appended.
     pub base_url: String,
     /// Further request headers, by name; they win over the wire's own.
     pub headers: BTreeMap<String, String>,
@@ -94,7 +94,7 @@ pub enum HttpError {
 /// Carries requests over HTTP.
 pub struct Http {
     client: reqwest::Client,
-    url: Url,
+    base_url: Url,
     headers: HeaderMap,
     answer_timeout: Duration,
     idle_timeout: Duration,
@@ -103,7 +103,7 @@ pub struct Http {
 /// Headers are left out: one of them is the key.
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Http").field("url", &self.url.as_str()).finish_non_exhaustive()
+        f.debug_struct("Http").field("base_url", &self.base_url.as_str()).finish_non_exhaustive()
     }
 }
 
@@ -113,12 +113,12 @@ impl Http {
     /// # Errors
     /// Where the address or a header is malformed, or TLS cannot be set up.
     pub fn new(endpoint: &Endpoint, wire: &dyn Wire, key: Option<&SecretString>) -> Result<Self, HttpError> {
-        let url = address(&endpoint.base_url, wire.endpoint())?;
+        let base_url = base(&endpoint.base_url)?;
         let mut builder = reqwest::Client::builder()
             .redirect(redirect::Policy::none())
             .connect_timeout(endpoint.connect_timeout)
             .user_agent(concat!("loopdeck/", env!("CARGO_PKG_VERSION")));
-        if is_loopback(&url) {
+        if is_loopback(&base_url) {
             builder = builder.no_proxy();
         }
         let mut headers = HeaderMap::new();
@@ -128,7 +128,7 @@ impl Http {
         }
         Ok(Self {
             client: builder.build().map_err(HttpError::Client)?,
-            url,
+            base_url,
             headers,
             answer_timeout: endpoint.answer_timeout,
             idle_timeout: endpoint.idle_timeout,
@@ -144,7 +144,8 @@ impl Http {
         let mut headers = self.headers.clone();
         let accept = if request.stream { "text/event-stream" } else { "application/json" };
         headers.insert(reqwest::header::ACCEPT, HeaderValue::from_static(accept));
-        let sending = self.client.post(self.url.clone()).headers(headers).body(request.body.clone()).send();
+        let url = address(&self.base_url, &request.endpoint);
+        let sending = self.client.post(url).headers(headers).body(request.body.clone()).send();
         let answer = match timeout(self.answer_timeout, sending).await {
             Err(_) => return Err(self.silence("no answer began", self.answer_timeout)),
             Ok(Err(error)) => return Err(self.unreachable(error)),
@@ -193,8 +194,8 @@ impl Http {
     }
 
     fn host(&self) -> String {
-        let host = self.url.host_str().unwrap_or_default();
-        self.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+        let host = self.base_url.host_str().unwrap_or_default();
+        self.base_url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
     fn silence(&self, what: &str, after: Duration) -> Fault {
@@ -227,18 +228,25 @@ impl Transport for Http {
     }
 }
 
-fn address(base_url: &str, endpoint: &str) -> Result<Url, HttpError> {
+fn base(base_url: &str) -> Result<Url, HttpError> {
     let wrong = |why: String| HttpError::BaseUrl { url: base_url.to_owned(), why };
-    // A query, as Azure wants one, stays behind the path.
-    let (path, query) =
-        base_url.split_once('?').map_or((base_url, None), |(path, query)| (path, Some(query)));
-    let mut url = Url::parse(&format!("{}{endpoint}", path.trim_end_matches('/')))
-        .map_err(|error| wrong(error.to_string()))?;
-    url.set_query(query);
+    let url = Url::parse(base_url).map_err(|error| wrong(error.to_string()))?;
     match url.scheme() {
         "http" | "https" => Ok(url),
         other => Err(wrong(format!("its scheme is `{other}`"))),
     }
+}
+
+/// The endpoint below the base URL. Queries of both, such as Azure's version and Gemini's `alt`, end up behind
+/// the path.
+fn address(base_url: &Url, endpoint: &str) -> Url {
+    let (path, query) =
+        endpoint.split_once('?').map_or((endpoint, None), |(path, query)| (path, Some(query)));
+    let mut url = base_url.clone();
+    url.set_path(&format!("{}{path}", base_url.path().trim_end_matches('/')));
+    let queries: Vec<&str> = [base_url.query(), query].into_iter().flatten().collect();
+    url.set_query((!queries.is_empty()).then(|| queries.join("&")).as_deref());
+    url
 }
 
 pub(crate) fn is_loopback(url: &Url) -> bool {

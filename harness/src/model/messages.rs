@@ -35,8 +35,12 @@ impl Wire for Messages {
     }
 
     /// The version is part of the path: base URLs of this provider and its gateways end before it.
-    fn endpoint(&self) -> &'static str {
-        "/v1/messages"
+    fn endpoint(&self, _model: &str, _stream: bool) -> String {
+        "/v1/messages".to_owned()
+    }
+
+    fn list(&self) -> &'static str {
+        "messages"
     }
 
     fn headers(&self, key: Option<&SecretString>) -> Vec<(String, String)> {
@@ -57,15 +61,19 @@ impl Wire for Messages {
         let tokens = spec.max_output_tokens.unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS);
         members.insert("max_tokens".to_owned(), json!(tokens));
         if !spec.system.is_empty() {
-            members.insert("system".to_owned(), json!(spec.system));
+            members.insert("system".to_owned(), encode::system(&spec.system, spec.cache));
         }
         if !spec.tools.is_empty() {
-            members.insert("tools".to_owned(), spec.tools.iter().map(encode::tool).collect());
+            members.insert("tools".to_owned(), encode::tools(&spec.tools, spec.cache));
+        }
+        if let Some(schema) = &spec.output_schema {
+            let format = json!({"type": "json_schema", "schema": schema});
+            members.insert("output_config".to_owned(), json!({"format": format}));
         }
         if let Some(temperature) = spec.temperature {
             members.insert("temperature".to_owned(), json!(temperature));
         }
-        frame::around_messages(members, spec)
+        frame::around(self.list(), members, spec)
     }
 
     fn fragments(&self, message: &Message) -> Vec<String> {

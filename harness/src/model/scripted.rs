@@ -3,7 +3,7 @@
 //! Place in the flow: a [`Transport`] like any other. It answers in the bytes of the wire it was given, so that a
 //! scripted run is encoded, decoded and recorded exactly as a real one.
 
-use super::{Reply, Transport, Wire, WireRequest, chat, messages};
+use super::{Reply, Transport, Wire, WireRequest, chat, gemini, messages, responses};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -61,6 +61,10 @@ pub fn speak(wire: &str, response: &Response, stream: bool) -> Option<Spoken> {
         (chat::NAME, false) => vec![chat::speak::body(response).to_string()],
         (messages::NAME, true) => messages::speak::events(response),
         (messages::NAME, false) => vec![messages::speak::body(response).to_string()],
+        (responses::NAME, true) => responses::speak::events(response),
+        (responses::NAME, false) => vec![responses::speak::body(response).to_string()],
+        (gemini::NAME, true) => gemini::speak::events(response),
+        (gemini::NAME, false) => vec![gemini::speak::body(response).to_string()],
         _ => return None,
     };
     Some(Spoken { content_type: if stream { "text/event-stream" } else { "application/json" }, pieces })

@@ -5,15 +5,15 @@
 use crate::recorded::{Interaction, cassettes, fixtures, real_data};
 use harness::model::http::{Endpoint, Http};
 use harness::model::scripted::ScriptTurn;
-use harness::model::{DecodeError, Delta, Transport as _, WireRequest, wire};
+use harness::model::{CallSpec, DecodeError, Delta, Transport as _, WireRequest, wire};
 use loopback::{Cuts, Loopback, Play};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use trace::canonical::canonical_text;
 use trace::id::Hash;
-use trace::message::{Response, joined_text, tool_calls};
+use trace::message::{Finish, Message, Part, Response, Role, joined_text, tool_calls};
 
 /// Streams up to this size, in bytes, are cut at every place; longer ones at random places.
 const EVERY_CUT_UP_TO: usize = 8 * 1024;
@@ -70,7 +70,8 @@ fn expected() -> BTreeMap<&'static str, &'static str> {
 #[test]
 fn every_recorded_answer_decodes_to_what_the_official_sdk_says() {
     let Some(data) = real_data() else { return };
-    let (recorded, expected) = (cassettes(&data.join("cassettes")), expected());
+    let (mut recorded, expected) = (cassettes(&data.join("cassettes")), expected());
+    recorded.retain(|one| one.wire == "chat" || one.wire == "messages");
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut differing = Vec::new();
     for one in &recorded {
@@ -111,6 +112,73 @@ fn every_recorded_answer_decodes_to_what_the_official_sdk_says() {
     assert_eq!(counts, BTreeMap::from(known));
 }
 
+/// Why an answer that was decoded gives neither text nor a call; `None` where nothing explains it.
+fn silence(key: &str, response: &Response) -> Option<&'static str> {
+    match &response.finish {
+        Finish::Length => Some("cut off before the first word"),
+        Finish::Refusal => Some("refused"),
+        Finish::Other(word) if word == "queued" => Some("queued in the background"),
+        _ if key.ends_with("TestExec_ToolCallsNeedAcceptance.yaml#1") => Some("told to end without a word"),
+        _ => None,
+    }
+}
+
+#[test]
+fn every_recorded_answer_of_responses_and_gemini_decodes_and_says_something() {
+    let Some(data) = real_data() else { return };
+    let mut recorded = cassettes(&data.join("cassettes"));
+    recorded.retain(|one| one.wire == "responses" || one.wire == "gemini");
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let (mut failed, mut silent) = (Vec::new(), Vec::new());
+    for one in &recorded {
+        let response = match decode(one) {
+            Ok(response) => response,
+            Err(error) => {
+                failed.push(format!("{}: {error}", one.key));
+                continue;
+            }
+        };
+        let has_calls = tool_calls(&response.parts).next().is_some();
+        if joined_text(&response.parts).is_empty() && !has_calls {
+            silent.push((one.key.as_str(), silence(&one.key, &response)));
+        }
+        let mut count = |name: &'static str, holds: bool| {
+            *counts.entry((one.wire, name)).or_default() += usize::from(holds)
+        };
+        count("interactions", true);
+        count("streamed", one.is_stream());
+        count("parsed only", !one.has_bytes);
+        count("with tool calls", has_calls);
+        count("with reasoning", response.parts.iter().any(|part| matches!(part, Part::Reasoning { .. })));
+        count(
+            "with parts kept for the echo",
+            response.parts.iter().any(|part| matches!(part, Part::Opaque { .. })),
+        );
+        count("with tokens", response.usage.total().is_some());
+    }
+    println!("{counts:#?}\nwithout text and calls: {silent:#?}");
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert!(silent.iter().all(|(_, reason)| reason.is_some()), "{silent:#?}");
+    let known = [
+        (("gemini", "interactions"), 102),
+        (("gemini", "parsed only"), 67),
+        (("gemini", "streamed"), 21),
+        (("gemini", "with parts kept for the echo"), 30),
+        (("gemini", "with reasoning"), 5),
+        (("gemini", "with tokens"), 102),
+        (("gemini", "with tool calls"), 22),
+        (("responses", "interactions"), 181),
+        (("responses", "parsed only"), 104),
+        (("responses", "streamed"), 38),
+        (("responses", "with parts kept for the echo"), 19),
+        (("responses", "with reasoning"), 46),
+        (("responses", "with tokens"), 180),
+        (("responses", "with tool calls"), 49),
+    ];
+    assert_eq!(counts, BTreeMap::from(known));
+    assert_eq!(silent.len(), 5);
+}
+
 #[test]
 fn a_recorded_stream_decodes_alike_wherever_it_is_cut() {
     let Some(data) = real_data() else { return };
@@ -134,7 +202,7 @@ fn a_recorded_stream_decodes_alike_wherever_it_is_cut() {
     let (cuts, differing) = (cuts.into_inner(), differing.into_inner().expect("no panic"));
     println!("{} streams, decoded {cuts} times", streams.len());
     assert!(differing.is_empty(), "{differing:#?}");
-    assert!(streams.len() >= 154 && cuts > 400_000);
+    assert!(streams.len() >= 263 && cuts > 600_000);
 }
 
 /// Decodes a stream in many ways; how many, and those that gave something else.
@@ -198,8 +266,12 @@ fn fixtures_of_hosted_tools_compaction_and_other_novelties_decode_and_go_back_as
         }
     }
     println!("{} fixtures, {} are no answers", all.len(), failed.len());
+    // The events of this one miss their last brace.
+    failed.retain(|why| {
+        !why.contains("parallel-tool-call-wrapper.1.chunks.txt#0: the responses answer is malformed")
+    });
     assert!(failed.is_empty(), "{failed:#?}");
-    assert!(all.len() >= 56);
+    assert!(all.len() >= 98);
 }
 
 #[tokio::test]
@@ -218,14 +290,15 @@ async fn recorded_tool_calls_served_over_a_socket_decode_as_from_the_file() {
             Loopback::start(move |_| Play::from(turn.clone()).cut(Cuts::Every(1000))).await.expect("a port");
         let wire = wire(one.wire).expect("known");
         let http = Http::new(&Endpoint::new(server.base_url()), wire.as_ref(), None).expect("built");
-        let messages = [json!({"role": "user", "content": "hi"})];
-        let body = json!({"model": "m", "max_tokens": 9, "messages": messages}).to_string().into_bytes();
-        let reply =
-            http.send(&WireRequest { body, stream: one.is_stream() }, &mut |_| {}).await.expect("served");
+        let stream = one.is_stream();
+        let spec = CallSpec { model: "m".to_owned(), stream, ..CallSpec::default() };
+        let body = wire.frame(&spec).body(&wire.fragments(&Message::text(Role::User, "hi")));
+        let request = WireRequest { endpoint: wire.endpoint("m", stream), body, stream };
+        let reply = http.send(&request, &mut |_| {}).await.expect("served");
         assert_eq!((reply.status, reply.body == one.body), (200, true), "{}", one.key);
         assert_eq!(&decode(&Interaction { body: reply.body, ..one.clone() }).expect("decodes"), response);
         server.stop().await;
     }
     println!("{} recorded answers with tool calls served", calling.len());
-    assert!(calling.len() >= 86);
+    assert!(calling.len() >= 118);
 }

@@ -1,7 +1,7 @@
 //! Reads recorded provider traffic: VCR YAML, go-vcr YAML, JSON fixtures and `.chunks.txt` streams.
 //!
 //! Place in the flow: files of the real data set -> [`Interaction`]s -> the cassette tests. Only answers with a
-//! 2xx status on the two wires are taken.
+//! 2xx status on the known wires are taken.
 
 use base64::Engine as _;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Interaction {
     /// File within the data set and position within the file.
     pub(crate) key: String,
-    /// `chat` or `messages`.
+    /// One of [`harness::model::NAMES`].
     pub(crate) wire: &'static str,
     /// The request's body; null where the file has none.
     pub(crate) request: Value,
@@ -56,7 +56,7 @@ pub(crate) fn cassettes(root: &Path) -> Vec<Interaction> {
     found
 }
 
-/// Streams kept as one JSON text a line, and answers and streams kept as JSON, of fixtures of the two wires.
+/// Streams kept as one JSON text a line, and answers and streams kept as JSON, of fixtures of three wires.
 pub(crate) fn fixtures(root: &Path) -> Vec<Interaction> {
     let mut found = Vec::new();
     for (folder, wire) in FIXTURES {
@@ -88,7 +88,7 @@ fn is_answer(path: &Path) -> bool {
     !path.to_string_lossy().contains("transcription")
 }
 
-const FIXTURES: [(&str, &str); 7] = [
+const FIXTURES: [(&str, &str); 9] = [
     ("openinference/js/packages/openinference-instrumentation-anthropic/test/cassettes", "messages"),
     ("vercel-ai/packages/anthropic/src/__fixtures__", "messages"),
     ("vercel-ai/packages/deepseek/src/chat/__fixtures__", "chat"),
@@ -96,6 +96,8 @@ const FIXTURES: [(&str, &str); 7] = [
     ("vercel-ai/packages/mistral/src/__fixtures__", "chat"),
     ("vercel-ai/packages/openai-compatible/src/chat/__fixtures__", "chat"),
     ("vercel-ai/packages/openai/src/chat/__fixtures__", "chat"),
+    ("vercel-ai/packages/openai/src/responses/__fixtures__", "responses"),
+    ("vercel-ai/packages/xai/src/responses/__fixtures__", "responses"),
 ];
 
 fn files(folder: &Path, suffix: &str) -> Vec<PathBuf> {
@@ -145,6 +147,12 @@ fn wire_of(url: &str) -> Option<&'static str> {
     let path = url.split(['?', '#']).next()?;
     if path.ends_with("/chat/completions") {
         return Some("chat");
+    }
+    if path.ends_with("/responses") {
+        return Some("responses");
+    }
+    if path.ends_with(":generateContent") || path.ends_with(":streamGenerateContent") {
+        return Some("gemini");
     }
     // The Assistants interface has `/threads/ID/messages`, which is another wire.
     (path.ends_with("/messages") && !path.contains("/threads/")).then_some("messages")

@@ -30,7 +30,7 @@ pub(super) fn check(body: &Value, found: &mut Vec<String>) {
             let (calls, results) =
                 (ids(calls.map(|call| &call["id"])), ids(results.map(|one| &one["tool_call_id"])));
             if !calls.is_empty() {
-                pairing(at, &calls, &results, found);
+                pairing(&format!("messages[{at}]"), &calls, &results, found);
             }
         }
     }

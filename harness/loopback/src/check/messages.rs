@@ -9,7 +9,7 @@ pub(super) fn check(body: &Value, found: &mut Vec<String>) {
     if body["max_tokens"].as_u64().is_none_or(|tokens| tokens == 0) {
         found.push("`max_tokens` is not a positive number".to_owned());
     }
-    if body.get("system").is_some_and(|system| system.as_str().is_none_or(str::is_empty)) {
+    if body.get("system").is_some_and(|system| !is_said(system)) {
         found.push("`system` is not a text, or empty".to_owned());
     }
     let mut seen = BTreeSet::new();
@@ -25,10 +25,19 @@ pub(super) fn check(body: &Value, found: &mut Vec<String>) {
         let results = messages.get(at + 1).into_iter().flat_map(|next| blocks(next, "tool_result"));
         let results = ids(results.map(|block| &block["tool_use_id"]));
         let calls = ids(blocks(message, "tool_use").map(|block| &block["id"]));
-        pairing(at, &calls, &results, found);
+        pairing(&format!("messages[{at}]"), &calls, &results, found);
     }
     if let Some(first) = messages.first().filter(|first| blocks(first, "tool_result").next().is_some()) {
         found.push(format!("messages[0]: a tool result without a call before it: {first}"));
+    }
+}
+
+/// Whether a system prompt is a text, or blocks of text.
+fn is_said(system: &Value) -> bool {
+    let has_text = |block: &Value| block["text"].as_str().is_some_and(|text| !text.is_empty());
+    match system {
+        Value::Array(blocks) => !blocks.is_empty() && blocks.iter().all(has_text),
+        other => other.as_str().is_some_and(|text| !text.is_empty()),
     }
 }
 

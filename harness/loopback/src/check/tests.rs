@@ -1,7 +1,20 @@
 //! Requests that a provider would refuse are refused, and the loop's own are not.
 
-use super::violations;
+use crate::request::RequestSeen;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+fn violations(wire: &'static str, body: &Value) -> Vec<String> {
+    let (endpoint, json) = ("/v1beta/models/m:generateContent".to_owned(), body.clone());
+    super::violations(&RequestSeen {
+        wire,
+        endpoint,
+        headers: BTreeMap::new(),
+        body: Vec::new(),
+        json,
+        nth: 0,
+    })
+}
 
 fn chat(messages: &Value) -> Vec<String> {
     violations("chat", &json!({"model": "m", "messages": messages}))
@@ -118,4 +131,100 @@ fn tools_are_named_once_and_take_objects() {
             && found[1].contains("`not ok`")
             && found[2].contains("of type object")
     );
+}
+
+fn responses(input: &Value) -> Vec<String> {
+    violations("responses", &json!({"model": "m", "store": false, "input": input}))
+}
+
+fn item(id: &str) -> Value {
+    json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"})
+}
+
+fn output(id: &str) -> Value {
+    json!({"type": "function_call_output", "call_id": id, "output": ""})
+}
+
+#[test]
+fn paired_items_pass_even_with_ids_that_come_again() {
+    let user = json!({"role": "user", "content": "hi"});
+    let thought = json!({"type": "reasoning", "summary": [], "encrypted_content": "e"});
+    let said = json!({"role": "assistant", "content": "so"});
+    let turns = json!([
+        user,
+        thought,
+        item("0"),
+        said,
+        item("1"),
+        output("1"),
+        output("0"),
+        item("0"),
+        output("0"),
+        said
+    ]);
+    assert_eq!(responses(&turns), Vec::<String>::new());
+}
+
+#[test]
+fn unpaired_and_malformed_items_are_violations() {
+    let user = json!({"role": "user", "content": "hi"});
+    let table = [
+        (json!([user, item("a")]), "input[1]: the results after it are for [], its calls are [a x1]"),
+        (json!([user, item("a"), output("b")]), "are for [b x1], its calls are [a x1]"),
+        (json!([user, output("a")]), "are for [a x1], its calls are []"),
+        (json!([user, item("a"), user, output("a")]), "are for [], its calls are [a x1]"),
+        (json!([{"role": "user", "content": ""}]), "its content is empty"),
+        (json!([{"role": "robot", "content": "x"}]), "neither a type nor a known role"),
+        (json!([user, {"type": "reasoning", "id": "rs_1"}]), "stored nowhere and not encrypted"),
+        (json!([]), "`input` is missing or empty"),
+    ];
+    for (input, words) in table {
+        let found = responses(&input);
+        assert!(found.iter().any(|one| one.contains(words)), "{words}: {found:?}");
+    }
+    let kept = violations("responses", &json!({"model": "m", "input": [user]}));
+    only(&kept, "`store` is not false");
+}
+
+fn gemini(contents: &Value) -> Vec<String> {
+    violations("gemini", &json!({"contents": contents}))
+}
+
+fn said(role: &str, parts: &Value) -> Value {
+    json!({"role": role, "parts": parts})
+}
+
+#[test]
+fn calls_of_gemini_pair_by_place_and_name_with_or_without_an_id() {
+    let user = said("user", &json!([{"text": "hi"}]));
+    let asks = said(
+        "model",
+        &json!([
+            {"text": "so"}, {"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "s"},
+            {"functionCall": {"name": "g", "args": {}, "id": "1"}},
+        ]),
+    );
+    let f = json!({"functionResponse": {"name": "f", "response": {"output": "1"}}});
+    let g = json!({"functionResponse": {"name": "g", "id": "1", "response": {"output": "2"}}});
+    assert_eq!(gemini(&json!([user, asks, said("user", &json!([f, g]))])), Vec::<String>::new());
+    for answers in [json!([g, f]), json!([f]), json!([{"text": "x"}])] {
+        only(&gemini(&json!([user, asks, said("user", &answers)])), "contents[1]: the responses after it");
+    }
+    let table = [
+        (json!([asks, said("user", &json!([f, g]))]), "the first content is not the user's"),
+        (json!([user, said("model", &json!([]))]), "it has no parts"),
+        (json!([user, said("robot", &json!([{"text": "x"}]))]), "the role \"robot\" is unknown"),
+        (json!([said("user", &json!([f]))]), "without a call before it"),
+        (
+            json!([user, said("user", &json!([{"functionCall": {"name": "f", "args": {}}}]))]),
+            "a malformed function call",
+        ),
+        (json!([user, said("model", &json!([{}]))]), "an empty part"),
+    ];
+    for (contents, words) in table {
+        let found = gemini(&contents);
+        assert!(found.iter().any(|one| one.contains(words)), "{words}: {found:?}");
+    }
+    let body = json!({"model": "m", "contents": [user]});
+    only(&violations("gemini", &body), "`model` is no member");
 }

@@ -3,8 +3,7 @@
 use super::*;
 use crate::play::Cuts;
 use harness::model::http::{Endpoint, Http};
-use harness::model::{CallSpec, DecodeError, Reply, Transport as _, Wire, WireRequest, wire};
-use serde_json::Map;
+use harness::model::{CallSpec, DecodeError, NAMES, Reply, Transport as _, Wire, WireRequest, wire};
 use trace::message::{Finish, Message, Part, Response as Answer, Role, ToolCall, Usage};
 
 fn response() -> Answer {
@@ -24,17 +23,9 @@ fn response() -> Answer {
 }
 
 fn request(wire: &dyn Wire, model: &str, stream: bool, messages: &[Message]) -> WireRequest {
-    let spec = CallSpec {
-        model: model.to_owned(),
-        system: String::new(),
-        tools: Vec::new(),
-        max_output_tokens: None,
-        temperature: None,
-        stream,
-        extra: Map::new(),
-    };
+    let spec = CallSpec { model: model.to_owned(), stream, ..CallSpec::default() };
     let fragments: Vec<String> = messages.iter().flat_map(|message| wire.fragments(message)).collect();
-    WireRequest { body: wire.frame(&spec).body(&fragments), stream }
+    WireRequest { endpoint: wire.endpoint(model, stream), body: wire.frame(&spec).body(&fragments), stream }
 }
 
 async fn ask(server: &Loopback, name: &str, model: &str, stream: bool) -> Result<Reply, Fault> {
@@ -54,12 +45,12 @@ fn decoded(name: &str, reply: &Reply) -> Result<Answer, DecodeError> {
 }
 
 #[tokio::test]
-async fn both_wires_are_spoken_streamed_and_not_however_the_body_is_cut() {
+async fn all_wires_are_spoken_streamed_and_not_however_the_body_is_cut() {
     let cuts = [Cuts::Events, Cuts::Every(7), Cuts::At(vec![1, 100])];
     for cuts in cuts {
         let server =
             Loopback::start(move |_| Play::answer(response()).cut(cuts.clone())).await.expect("starts");
-        for name in ["chat", "messages"] {
+        for name in NAMES {
             let whole = ask(&server, name, "m", false).await.expect("answers");
             let whole = wire(name).expect("known").decode(&whole.body).expect("decodes");
             let streamed =
@@ -68,7 +59,7 @@ async fn both_wires_are_spoken_streamed_and_not_however_the_body_is_cut() {
             assert_eq!(streamed, whole);
         }
         assert_eq!(server.violations(), Vec::<String>::new());
-        assert_eq!(server.requests().len(), 4);
+        assert_eq!(server.requests().len(), 8);
         assert_eq!(server.requests()[1].messages()[0]["content"], "hi");
         server.stop().await;
     }
@@ -90,7 +81,7 @@ async fn a_broken_or_stalled_answer_is_cut_and_incomplete() {
         (Play::answer(response()).stall_after(150), FaultClass::Timeout),
     ] {
         let server = Loopback::start(move |_| play.clone()).await.expect("starts");
-        for name in ["chat", "messages"] {
+        for name in NAMES {
             let reply = ask(&server, name, "m", true).await.expect("it began");
             assert_eq!((reply.body.len(), reply.cut.as_ref().map(|fault| fault.class)), (150, Some(class)));
             assert!(matches!(decoded(name, &reply), Err(DecodeError::Incomplete { .. })));

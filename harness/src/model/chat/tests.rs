@@ -20,6 +20,8 @@ fn spec() -> CallSpec {
         max_output_tokens: Some(64),
         temperature: Some(0.5),
         stream: true,
+        cache: true,
+        output_schema: None,
         extra: Map::from_iter([("seed".to_owned(), json!(7)), ("messages".to_owned(), json!("no"))]),
     }
 }

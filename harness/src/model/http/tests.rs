@@ -45,7 +45,8 @@ async fn tell(script: Script) -> Told {
     let wire = wire("chat").expect("known");
     let http = Http::new(&endpoint, wire.as_ref(), Some(&SecretString::from(KEY))).expect("built");
     let mut pieces = Vec::new();
-    let request = WireRequest { body: b"{\"q\":1}".to_vec(), stream: true };
+    let request =
+        WireRequest { endpoint: "/chat/completions".to_owned(), body: b"{\"q\":1}".to_vec(), stream: true };
     let result = http.send(&request, &mut |piece| pieces.push(piece.to_vec())).await;
     let debug = format!("{http:?}");
     let request = server.join_next().await.expect("served").expect("no panic");
@@ -130,7 +131,7 @@ async fn an_answer_past_the_limit_is_cut_off_and_not_kept_in_memory() {
     });
     let wire = wire("chat").expect("known");
     let http = Http::new(&endpoint, wire.as_ref(), None).expect("built");
-    let request = WireRequest { body: Vec::new(), stream: false };
+    let request = WireRequest { endpoint: "/chat/completions".to_owned(), body: Vec::new(), stream: false };
     let reply = http.send(&request, &mut |_| {}).await.expect("it began");
     let cut = reply.cut.expect("cut off");
     assert_eq!(cut.class, FaultClass::Permanent);
@@ -151,7 +152,7 @@ async fn nobody_listening_is_transient() {
     let wire = wire("messages").expect("known");
     let endpoint = Endpoint::new(format!("http://{address}"));
     let http = Http::new(&endpoint, wire.as_ref(), Some(&SecretString::from(KEY))).expect("built");
-    let request = WireRequest { body: Vec::new(), stream: false };
+    let request = WireRequest { endpoint: "/chat/completions".to_owned(), body: Vec::new(), stream: false };
     let fault = http.send(&request, &mut |_| {}).await.expect_err("refused");
     assert_eq!(fault.class, FaultClass::Transient);
     assert!(fault.message.starts_with(&format!("no answer from {address}")), "{}", fault.message);
@@ -171,8 +172,18 @@ fn a_base_url_or_header_that_cannot_be_is_an_error_that_hides_the_key() {
 }
 
 #[test]
-fn a_query_in_the_base_url_stays_behind_the_path() {
-    let url = address("https://x.azure.com/openai/deployments/d?api-version=1", "/chat/completions")
-        .expect("address");
-    assert_eq!(url.as_str(), "https://x.azure.com/openai/deployments/d/chat/completions?api-version=1");
+fn an_endpoint_goes_below_the_base_url_and_all_queries_behind_the_path() {
+    let table = [
+        (
+            "https://x.azure.com/d?api-version=1",
+            "/chat/completions",
+            "https://x.azure.com/d/chat/completions?api-version=1",
+        ),
+        ("https://h/v1/", "/responses", "https://h/v1/responses"),
+        ("https://h", "/models/a b:do?alt=sse", "https://h/models/a%20b:do?alt=sse"),
+        ("https://h/v1?k=1", "/models/m:do?alt=sse", "https://h/v1/models/m:do?k=1&alt=sse"),
+    ];
+    for (base_url, endpoint, expected) in table {
+        assert_eq!(address(&base(base_url).expect("a base"), endpoint).as_str(), expected);
+    }
 }

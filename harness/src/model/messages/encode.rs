@@ -10,10 +10,33 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use trace::message::{Message, Part, Role, ToolCall};
 
-/// A tool in the body's `tools`.
+/// The body's `system`: a text, or a block of text where the prompt cache is to keep it.
 #[must_use]
-pub fn tool(offer: &ToolOffer) -> Value {
-    json!({"name": offer.name, "description": offer.description, "input_schema": offer.input_schema})
+pub fn system(prompt: &str, cache: bool) -> Value {
+    if !cache {
+        return json!(prompt);
+    }
+    json!([{"type": "text", "text": prompt, "cache_control": cache_mark()}])
+}
+
+/// The body's `tools`. The last one's mark makes the prompt cache keep them all.
+#[must_use]
+pub fn tools(offers: &[ToolOffer], cache: bool) -> Value {
+    let mut tools: Vec<Value> = offers
+        .iter()
+        .map(|offer| {
+            json!({"name": offer.name, "description": offer.description, "input_schema": offer.input_schema})
+        })
+        .collect();
+    if let Some(last) = tools.last_mut().filter(|_| cache) {
+        last["cache_control"] = cache_mark();
+    }
+    Value::Array(tools)
+}
+
+/// Only the frame is marked: a mark on the newest message would have to move, and fragments never change.
+fn cache_mark() -> Value {
+    json!({"type": "ephemeral"})
 }
 
 /// The message as a JSON value; none where nothing of it belongs among the messages.

@@ -19,6 +19,8 @@ fn spec() -> CallSpec {
         max_output_tokens: None,
         temperature: None,
         stream: true,
+        cache: false,
+        output_schema: None,
         extra: Map::from_iter([("top_k".to_owned(), json!(7))]),
     }
 }

@@ -16,7 +16,7 @@ fn response() -> Response {
 }
 
 fn request(stream: bool) -> WireRequest {
-    WireRequest { body: b"{}".to_vec(), stream }
+    WireRequest { endpoint: "/".to_owned(), body: b"{}".to_vec(), stream }
 }
 
 async fn ask(model: &Scripted, stream: bool) -> Result<Reply, Fault> {
@@ -25,7 +25,7 @@ async fn ask(model: &Scripted, stream: bool) -> Result<Reply, Fault> {
 
 #[tokio::test]
 async fn a_turn_is_spoken_in_every_wire_streamed_or_not() {
-    for name in ["chat", "messages"] {
+    for name in crate::model::NAMES {
         let wire = wire(name).expect("known");
         let model = Scripted::new(wire.clone(), vec![ScriptTurn::Answer(response()); 2]);
         let mut seen = Vec::new();
@@ -34,7 +34,7 @@ async fn a_turn_is_spoken_in_every_wire_streamed_or_not() {
         assert_eq!(seen, whole.body);
         assert_eq!(wire.decode(&whole.body).expect("decodes").parts, response().parts);
         let streamed = ask(&model, true).await.expect("answers");
-        assert!(streamed.chunks.len() > 2);
+        assert!(streamed.chunks.len() >= 2, "{name}");
         assert_eq!(streamed.headers["content-type"], "text/event-stream");
         let mut decoder = wire.stream();
         decoder.push(&streamed.body).expect("reads");
