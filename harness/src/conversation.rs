@@ -4,6 +4,7 @@
 //! are linear in the run; only the body as sent repeats the whole, because the wire demands it.
 
 use crate::model::{Frame, Wire};
+use std::borrow::Cow;
 use trace::context::Chain;
 use trace::id::Hash;
 use trace::message::Message;
@@ -65,8 +66,8 @@ impl Conversation {
         for message in messages.get(self.messages..).unwrap_or_default() {
             for sent in wire.fragments(message) {
                 let kept = match recorder.redactor().text(&sent) {
-                    std::borrow::Cow::Borrowed(_) => None,
-                    std::borrow::Cow::Owned(kept) => Some(kept),
+                    Cow::Borrowed(_) => None,
+                    Cow::Owned(kept) => Some(kept),
                 };
                 let hash = recorder.blob(sent.as_bytes())?;
                 self.chain.push(hash);
@@ -92,13 +93,13 @@ impl Conversation {
         self.frame.body(&self.fragments)
     }
 
-    /// The hash of the body as kept: of the body as sent, unless something in it was redacted.
-    pub(crate) fn body_hash(&self, sent: &[u8]) -> Hash {
+    /// The body as kept, which is the body as sent unless something in it was redacted.
+    pub(crate) fn kept<'a>(&self, sent: &'a [u8]) -> Cow<'a, [u8]> {
         if self.kept_frame.is_none() && self.fragments.iter().all(|fragment| fragment.kept.is_none()) {
-            return Hash::of(sent);
+            return Cow::Borrowed(sent);
         }
         let kept: Vec<&str> =
             self.fragments.iter().map(|fragment| fragment.kept.as_deref().unwrap_or(&fragment.sent)).collect();
-        Hash::of(&self.kept_frame.as_ref().unwrap_or(&self.frame).body(&kept))
+        Cow::Owned(self.kept_frame.as_ref().unwrap_or(&self.frame).body(&kept))
     }
 }
