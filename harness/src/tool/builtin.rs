@@ -11,6 +11,7 @@ mod search_files;
 mod walk;
 mod write_file;
 
+#[cfg(feature = "mcp")]
 pub(super) use run_program::USUAL_ENV;
 
 use super::ToolboxError;
