@@ -143,7 +143,7 @@ fn every_recorded_answer_of_responses_and_gemini_decodes_and_says_something() {
             silent.push((one.key.as_str(), silence(&one.key, &response)));
         }
         let mut count = |name: &'static str, holds: bool| {
-            *counts.entry((one.wire, name)).or_default() += usize::from(holds)
+            *counts.entry((one.wire, name)).or_default() += usize::from(holds);
         };
         count("interactions", true);
         count("streamed", one.is_stream());
