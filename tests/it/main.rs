@@ -1,1 +1,24 @@
-//! x
+//! The whole house, end to end: one test binary, one module a story. `kit` is what the stories share.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that cannot go on panics, and one that skips says so"
+)]
+
+mod bad_input;
+mod concurrency;
+mod crash;
+mod disk;
+mod house;
+mod kit;
+mod mutation;
+mod offline;
+mod provider_fault;
+mod replay;
+mod reseal;
+mod resume;
+mod run;
+mod run_edge;
+mod tau_bench;

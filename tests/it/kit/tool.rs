@@ -1,0 +1,99 @@
+//! Tools of this process: they work, fail, hang or panic, and remember that they were entered.
+
+use futures::future::BoxFuture;
+use harness::policy::Permit;
+use harness::tool::{Effect, Risk, Tool, ToolSpec};
+use serde_json::json;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use trace::fact::Fault;
+use trace::outcome::FaultClass;
+
+/// What happened, in order, told by whoever takes part.
+pub(crate) type Log = Arc<Mutex<Vec<String>>>;
+
+/// What a tool does when it is called.
+#[derive(Debug, Clone)]
+pub(crate) enum Deed {
+    /// It answers.
+    Say(&'static str),
+    /// It fails.
+    Fail(FaultClass),
+    /// It fails so many times, then answers.
+    FailFirst(u32, FaultClass),
+    /// It never comes back.
+    Hang,
+    /// It panics.
+    Panic,
+}
+
+/// A tool that takes an object with an optional whole number `n`.
+#[derive(Debug)]
+pub(crate) struct InProcess {
+    spec: ToolSpec,
+    deed: Deed,
+    entered: AtomicU32,
+    log: Log,
+}
+
+impl InProcess {
+    /// A tool that only reads and may be repeated.
+    pub(crate) fn reading(name: &str, deed: Deed) -> Arc<Self> {
+        Self::build(name, deed, Risk::Read, Effect::Pure, Log::default())
+    }
+
+    /// A tool with a side effect that must not happen twice.
+    pub(crate) fn writing(name: &str, deed: Deed) -> Arc<Self> {
+        Self::logging(name, deed, Log::default())
+    }
+
+    /// The same, telling this log when its body is entered.
+    pub(crate) fn logging(name: &str, deed: Deed, log: Log) -> Arc<Self> {
+        Self::build(name, deed, Risk::Write, Effect::AtMostOnce, log)
+    }
+
+    fn build(name: &str, deed: Deed, risk: Risk, effect: Effect, log: Log) -> Arc<Self> {
+        let input_schema = json!({
+            "type": "object", "properties": { "n": { "type": "integer" } }, "additionalProperties": false
+        });
+        let description = format!("Does {name}.");
+        let spec = ToolSpec {
+            name: name.to_owned(),
+            description,
+            input_schema,
+            risk,
+            effect,
+            timeout_ms: 5_000,
+            output_schema: None,
+        };
+        Arc::new(Self { spec, deed, entered: AtomicU32::new(0), log })
+    }
+
+    /// How often its body was entered: its side effects.
+    pub(crate) fn entered(&self) -> u32 {
+        self.entered.load(Ordering::SeqCst)
+    }
+
+    async fn act(&self) -> Result<String, Fault> {
+        let before = self.entered.fetch_add(1, Ordering::SeqCst);
+        self.log.lock().unwrap().push(format!("enter {}", self.spec.name));
+        match self.deed {
+            Deed::FailFirst(times, class) if before < times => Err(Fault::new(class, "not yet")),
+            Deed::FailFirst(..) => Ok("at last".to_owned()),
+            Deed::Say(text) => Ok(text.to_owned()),
+            Deed::Fail(class) => Err(Fault::new(class, "it does not work")),
+            Deed::Hang => std::future::pending().await,
+            Deed::Panic => panic!("a tool that panics, as this story wants it"),
+        }
+    }
+}
+
+impl Tool for InProcess {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(&'a self, _permit: &'a Permit) -> BoxFuture<'a, Result<String, Fault>> {
+        Box::pin(self.act())
+    }
+}
