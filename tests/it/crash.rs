@@ -139,7 +139,7 @@ fn kill_one(home: &Path, after: usize, moment: Duration) -> Vec<(String, u64)> {
         Some((run.to_owned(), seq.parse().ok()?))
     };
     while told.len() < after {
-        told.extend(ack(lines.next().expect("the child runs until it is killed")));
+        told.extend(ack(lines.next().unwrap_or_else(|| panic!("the child runs until it is killed"))));
     }
     std::thread::sleep(moment);
     child.kill().unwrap();

@@ -35,7 +35,7 @@ async fn a_changed_byte_is_named_by_its_line() {
                 std::fs::write(&path, text.join("\n") + "\n").unwrap();
                 match verify(&path) {
                     Err(TapeError::Damaged { line, .. }) => {
-                        assert_eq!(line, index as u64 + 1, "{name}: {}", leaf.pointer)
+                        assert_eq!(line, index as u64 + 1, "{name}: {}", leaf.pointer);
                     }
                     other => panic!("{name}, line {}, {}: {other:?}", index + 1, leaf.pointer),
                 }

@@ -4,8 +4,10 @@ use crate::kit::program::{House, Said, provider};
 use crate::kit::{said, status};
 use loopback::Play;
 
+type Script = fn() -> Play;
+
 /// `loopdeck run` against a provider that plays this to every request.
-async fn run_against(play: fn() -> Play, wire: &str) -> (Said, House) {
+async fn run_against(play: Script, wire: &str) -> (Said, House) {
     let house = House::new();
     let provider = provider(play).await;
     let agent = house.agent(&provider.base_url(), wire);
@@ -15,7 +17,7 @@ async fn run_against(play: fn() -> Play, wire: &str) -> (Said, House) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_provider_that_cannot_answer_exits_5_with_the_reason_and_leaves_a_tape() {
-    let rows: [(&str, fn() -> Play, &str, &str); 6] = [
+    let rows: [(&str, Script, &str, &str); 6] = [
         ("401", || status(401, None).into(), "auth_required", "the provider says no"),
         ("404", || status(404, None).into(), "model_error", "the provider says no"),
         ("429 to the end", || status(429, Some(0)).into(), "model_error", "the provider says no"),
