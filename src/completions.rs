@@ -6,7 +6,9 @@ use clap_complete::Shell;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  loopdeck completions bash > ~/.local/share/bash-completion/completions/loopdeck")]
+#[command(
+    after_help = "Example:\n  loopdeck completions bash > ~/.local/share/bash-completion/completions/loopdeck"
+)]
 pub(crate) struct Args {
     /// The shell
     shell: Shell,

@@ -41,7 +41,9 @@ const RULES_WAIT: Duration = Duration::from_secs(10);
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  loopdeck demo          ends with pages on http://127.0.0.1:7878; Ctrl-C to end\n  loopdeck demo --exit   ends by itself")]
+#[command(
+    after_help = "Examples:\n  loopdeck demo          ends with pages on http://127.0.0.1:7878; Ctrl-C to end\n  loopdeck demo --exit   ends by itself"
+)]
 pub(crate) struct Args {
     /// End when all is shown instead of serving the pages
     #[arg(long)]
@@ -60,7 +62,10 @@ pub(crate) async fn run(args: Args) -> Done {
     let cancel = crate::on_interrupt(&mut tasks);
     let player = script::player().map_err(Failure::infrastructure)?;
     let provider = Loopback::start(player).await.map_err(Failure::infrastructure)?;
-    say::talk(&format!("provider on loopback: {} (OpenAI Chat and Anthropic Messages, streamed)", provider.base_url()));
+    say::talk(&format!(
+        "provider on loopback: {} (OpenAI Chat and Anthropic Messages, streamed)",
+        provider.base_url()
+    ));
 
     let mut tapes = run_cases(&house, &provider, &cancel).await?;
     tapes.extend(score(&house, &provider, &cancel).await?);
@@ -80,7 +85,10 @@ pub(crate) async fn run(args: Args) -> Done {
     let rest = async {
         let shown = show_alerts(&house).await;
         if !args.exit && shown.is_ok() {
-            say::talk(&format!("\nlook around: http://{pages}/   (Ctrl-C ends; your runs stay in {})", house.home.root().display()));
+            say::talk(&format!(
+                "\nlook around: http://{pages}/   (Ctrl-C ends; your runs stay in {})",
+                house.home.root().display()
+            ));
             cancel.cancelled().await;
         }
         ended.cancel();
@@ -133,7 +141,11 @@ fn suite() -> Result<(Suite, Vec<Case>), Failure> {
 }
 
 /// Runs every case once on the Messages wire.
-async fn run_cases(house: &House, provider: &Loopback, cancel: &CancellationToken) -> Result<Vec<PathBuf>, Failure> {
+async fn run_cases(
+    house: &House,
+    provider: &Loopback,
+    cancel: &CancellationToken,
+) -> Result<Vec<PathBuf>, Failure> {
     let agent = agent(provider, "messages")?;
     let studio = house.studio()?;
     let (_, cases) = suite()?;
@@ -159,7 +171,11 @@ async fn run_cases(house: &House, provider: &Loopback, cancel: &CancellationToke
 }
 
 /// Scores the suite on the Chat wire; its runs are recorded too.
-async fn score(house: &House, provider: &Loopback, cancel: &CancellationToken) -> Result<Vec<PathBuf>, Failure> {
+async fn score(
+    house: &House,
+    provider: &Loopback,
+    cancel: &CancellationToken,
+) -> Result<Vec<PathBuf>, Failure> {
     say::talk("\n2. a suite runs and is scored");
     let (suite, _) = suite()?;
     let studio = house.studio()?;
@@ -219,7 +235,11 @@ async fn correct(house: &House, tapes: &[PathBuf], cancel: &CancellationToken) -
             .map_err(Failure::infrastructure)?;
         say::data(&replay_command::tell_live(&report))?;
         let answer = |side: &replay::report::Side| side.answer.clone().unwrap_or_default();
-        say::data(&format!("  answer was: {}\n  answer is:  {}", answer(&report.recorded), answer(&report.replayed)))?;
+        say::data(&format!(
+            "  answer was: {}\n  answer is:  {}",
+            answer(&report.recorded),
+            answer(&report.replayed)
+        ))?;
         return Ok(());
     }
     Ok(())
@@ -232,7 +252,9 @@ async fn serve(house: &House, only_shortly: bool) -> Result<Serving, Failure> {
         Ok(ServeConfig { listen: listen.to_owned(), otlp_http: otlp.to_owned(), redactor: house.redactor()? })
     };
     if !only_shortly {
-        if let Ok(serving) = dashboard::start(config("127.0.0.1:7878", "127.0.0.1:4318")?, house.home.clone()).await {
+        if let Ok(serving) =
+            dashboard::start(config("127.0.0.1:7878", "127.0.0.1:4318")?, house.home.clone()).await
+        {
             return Ok(serving);
         }
         say::talk("   the usual ports are taken: others are used");

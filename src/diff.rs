@@ -9,7 +9,9 @@ use serde_json::json;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  loopdeck diff 4f1c 9a02\n  loopdeck diff good.tape.zst latest --json\n\nExit: 0 no difference in calls or answer, 1 a difference.")]
+#[command(
+    after_help = "Examples:\n  loopdeck diff 4f1c 9a02\n  loopdeck diff good.tape.zst latest --json\n\nExit: 0 no difference in calls or answer, 1 a difference."
+)]
 pub(crate) struct Args {
     /// A run as in `show`, or a tape
     left: String,
@@ -24,7 +26,8 @@ pub(crate) async fn run(args: Args) -> Done {
     let house = House::open()?;
     let (left, right) = (house.tape(&args.left).await?, house.tape(&args.right).await?);
     let difference = diverge(&moves(&left), &moves(&right));
-    let (sides, exit) = ((Side::of(&left), Side::of(&right)), if difference.is_some() { Exit::Fail } else { Exit::Ok });
+    let (sides, exit) =
+        ((Side::of(&left), Side::of(&right)), if difference.is_some() { Exit::Fail } else { Exit::Ok });
     if args.json {
         say::json(&json!({ "first_difference": difference, "left": sides.0, "right": sides.1 }))?;
         return Ok(exit);

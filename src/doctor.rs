@@ -26,7 +26,9 @@ pub(crate) fn run(args: &Args) -> Done {
     for path in &tapes {
         match verify(path) {
             Ok((_, found)) => {
-                problems.extend(found.iter().map(|one| format!("{} line {}: {}", path.display(), one.line, one.why)));
+                problems.extend(
+                    found.iter().map(|one| format!("{} line {}: {}", path.display(), one.line, one.why)),
+                );
             }
             Err(why) => problems.push(why.to_string()),
         }
@@ -35,7 +37,9 @@ pub(crate) fn run(args: &Args) -> Done {
     problems.extend(indexed.unreadable.iter().map(ToString::to_string));
     if args.json {
         let home = house.home.root();
-        say::json(&json!({ "home": home, "tapes": tapes.len(), "spans_indexed": indexed.spans, "problems": problems }))?;
+        say::json(
+            &json!({ "home": home, "tapes": tapes.len(), "spans_indexed": indexed.spans, "problems": problems }),
+        )?;
     } else {
         let what = if args.rebuild { "the index was derived again" } else { "the index is up to date" };
         say::data(&format!(

@@ -52,8 +52,7 @@ pub(crate) async fn run(args: Args) -> Done {
     if let Some(repeats) = args.repeat {
         suite.repeats = repeats.clamp(1, eval::suite::MAX_REPEATS);
     }
-    let baseline =
-        args.baseline.as_deref().map(eval::report::read).transpose().map_err(Failure::usage)?;
+    let baseline = args.baseline.as_deref().map(eval::report::read).transpose().map_err(Failure::usage)?;
     let house = House::open()?;
     if args.dry_run {
         return dry_run(&suite, &args);
@@ -71,7 +70,12 @@ pub(crate) async fn run(args: Args) -> Done {
 }
 
 /// Judges the suite on runs of its agent, or on stored runs.
-async fn judge(house: &House, suite: &Suite, args: &Args, baseline: Option<&Report>) -> Result<Report, Failure> {
+async fn judge(
+    house: &House,
+    suite: &Suite,
+    args: &Args,
+    baseline: Option<&Report>,
+) -> Result<Report, Failure> {
     let mut tasks = JoinSet::new();
     let cancel = crate::on_interrupt(&mut tasks);
     let interrupted = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));

@@ -68,7 +68,9 @@ impl House {
         let reader = self.reader()?;
         let run_id = reader.find_run(target).await.map_err(Failure::usage)?;
         let name = |path: &PathBuf| {
-            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&format!("{run_id}.")))
+            path.file_name()
+                .and_then(|name| name.to_str())
+                .is_some_and(|name| name.starts_with(&format!("{run_id}.")))
         };
         let tapes = Tape::list(&self.home.tapes()).map_err(Failure::infrastructure)?;
         tapes.into_iter().find(name).ok_or_else(|| {
@@ -99,9 +101,9 @@ fn read_or_make_key(path: &Path) -> std::io::Result<[u8; 32]> {
         // Another process made it in between.
         Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => {
             let bytes = std::fs::read(path)?;
-            bytes.try_into().map_err(|_| {
-                std::io::Error::other("is not 32 bytes long; delete it to make a new key")
-            })
+            bytes
+                .try_into()
+                .map_err(|_| std::io::Error::other("is not 32 bytes long; delete it to make a new key"))
         }
         Err(why) => Err(why),
     }

@@ -9,7 +9,9 @@ use trace::inbox::Inbox;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  loopdeck import conversations.jsonl\n  loopdeck import results.json && loopdeck runs\n\nImporting a file twice changes nothing.")]
+#[command(
+    after_help = "Examples:\n  loopdeck import conversations.jsonl\n  loopdeck import results.json && loopdeck runs\n\nImporting a file twice changes nothing."
+)]
 pub(crate) struct Args {
     /// Chat JSON, JSON lines, or tau-bench result files
     #[arg(required = true)]

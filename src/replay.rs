@@ -66,7 +66,8 @@ pub(crate) async fn run(args: Args) -> Done {
 
 /// The runs that meet a condition and have a tape of ours.
 async fn matching(house: &House, condition: &str) -> Result<Vec<String>, Failure> {
-    let statement = format!("select run_id from runs where source = 'tape' and ({condition}) order by started_at");
+    let statement =
+        format!("select run_id from runs where source = 'tape' and ({condition}) order by started_at");
     let table = house.reader()?.query(&statement, &[], 10_000).await.map_err(Failure::usage)?;
     Ok(table.column("run_id").filter_map(Value::as_str).map(str::to_owned).collect())
 }
@@ -107,7 +108,8 @@ fn tell_exact(one: &Exact) -> String {
 
 async fn replay_live(house: &House, targets: &[String], args: &Args) -> Done {
     let prompt = args.prompt.as_ref().map(|path| {
-        std::fs::read_to_string(path).map_err(|why| Failure::usage(format!("{}: cannot be read: {why}", path.display())))
+        std::fs::read_to_string(path)
+            .map_err(|why| Failure::usage(format!("{}: cannot be read: {why}", path.display())))
     });
     let change =
         Change { prompt: prompt.transpose()?, model: args.model.clone(), base_url: args.base_url.clone() };
@@ -118,8 +120,9 @@ async fn replay_live(house: &House, targets: &[String], args: &Args) -> Done {
     for target in targets {
         let tape = house.tape(target).await?;
         let environment = |name: &str| std::env::var(name).ok();
-        let report =
-            live(&tape, &change, &environment, &studio, cancel.clone(), &mut Unobserved).await.map_err(failure)?;
+        let report = live(&tape, &change, &environment, &studio, cancel.clone(), &mut Unobserved)
+            .await
+            .map_err(failure)?;
         if !args.json {
             say::data(&tell_live(&report))?;
         }

@@ -42,6 +42,7 @@ pub(crate) async fn run(args: Args) -> Done {
     check(&tape)?;
     let environment = |name: &str| std::env::var(name).ok();
     let agent = Agent::of_tape(&tape, &args.folder, &environment).map_err(Failure::usage)?;
+    let agent = agent.connect(tape.path(), &args.folder, &environment).await.map_err(Failure::usage)?;
     let mut budget = agent.config.budget.clone();
     budget.max_model_turns = args.max_turns.unwrap_or(budget.max_model_turns);
     budget.max_total_tokens = args.max_total_tokens.or(budget.max_total_tokens);
@@ -50,13 +51,12 @@ pub(crate) async fn run(args: Args) -> Done {
     let mut tasks = JoinSet::new();
     let cancel = crate::on_interrupt(&mut tasks);
     let mut watcher = Watcher { quiet: args.quiet };
-    let finished = agent
-        .resume(&tape, budget, &house.studio()?, cancel, &mut watcher)
-        .await
-        .map_err(|why| match why {
+    let finished = agent.resume(&tape, budget, &house.studio()?, cancel, &mut watcher).await.map_err(
+        |why| match why {
             ResumeError::Tape(_) => Failure::infrastructure(why),
             other => Failure::usage(other),
-        })?;
+        },
+    )?;
     conclude(&finished, args.json).await
 }
 

@@ -40,14 +40,13 @@ pub(crate) async fn run(args: Args) -> Done {
         AgentError::Client { .. } => Failure::infrastructure(why),
         _ => Failure::usage(why),
     })?;
+    for hint in agent.toolbox.lint() {
+        say::warn(&hint);
+    }
     let house = House::open()?;
     let studio = house.studio()?;
-    let task = Task {
-        text: read_task(&args.task)?,
-        session_id: args.session,
-        tags: args.tags,
-        ..Task::default()
-    };
+    let task =
+        Task { text: read_task(&args.task)?, session_id: args.session, tags: args.tags, ..Task::default() };
     let mut tasks = JoinSet::new();
     let cancel = crate::on_interrupt(&mut tasks);
     let mut watcher = Watcher { quiet: args.quiet };
@@ -64,7 +63,8 @@ pub(crate) async fn conclude(finished: &Finished, as_json: bool) -> Done {
 
 fn read_task(task: &str) -> Result<String, Failure> {
     let text = match task {
-        "-" => std::io::read_to_string(std::io::stdin()).map_err(|why| Failure::usage(format!("stdin: {why}")))?,
+        "-" => std::io::read_to_string(std::io::stdin())
+            .map_err(|why| Failure::usage(format!("stdin: {why}")))?,
         text => text.to_owned(),
     };
     if text.trim().is_empty() {
@@ -78,7 +78,8 @@ fn tell(finished: &Finished, as_json: bool) -> Result<(), Failure> {
     if as_json {
         return say::json(&json!({ "run_id": finished.run_id, "outcome": outcome, "tape": finished.tape }));
     }
-    let tokens = outcome.usage.total().map_or("unknown tokens".to_owned(), |tokens| format!("{tokens} tokens"));
+    let tokens =
+        outcome.usage.total().map_or("unknown tokens".to_owned(), |tokens| format!("{tokens} tokens"));
     let cost = outcome.cost_usd.map_or("unpriced".to_owned(), |cost| format!("${cost:.4}"));
     say::talk(&format!(
         "{} after {} turns, {} tool calls, {tokens}, {cost}, {} ms",
@@ -141,11 +142,14 @@ impl Observer for Watcher {
             return;
         }
         match fact {
-            Fact::RunStarted(fact) => say::talk(&format!("run {} of {} on {}", fact.run_id, fact.agent, fact.model)),
+            Fact::RunStarted(fact) => {
+                say::talk(&format!("run {} of {} on {}", fact.run_id, fact.agent, fact.model))
+            }
             Fact::ModelAnswered(fact) => {
                 if let Some(response) = &fact.response {
                     let text = trace::message::joined_text(&response.parts);
-                    if !text.trim().is_empty() && fact.response.as_ref().is_some_and(|r| has_calls(&r.parts)) {
+                    if !text.trim().is_empty() && fact.response.as_ref().is_some_and(|r| has_calls(&r.parts))
+                    {
                         say::talk(&format!("turn {}: {}", fact.turn, say::clip(&text)));
                     }
                 }

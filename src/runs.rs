@@ -8,7 +8,9 @@ use trace::question::{self, RunFilter};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  loopdeck runs\n  loopdeck runs --stop-reason max_turns --limit 5\n  loopdeck runs --json | jq '.[0].run_id'")]
+#[command(
+    after_help = "Examples:\n  loopdeck runs\n  loopdeck runs --stop-reason max_turns --limit 5\n  loopdeck runs --json | jq '.[0].run_id'"
+)]
 pub(crate) struct Args {
     /// How many at most
     #[arg(long, default_value_t = 20)]
@@ -28,9 +30,8 @@ pub(crate) struct Args {
 }
 
 /// The columns people see; `--json` has all.
-const SHOWN: [&str; 9] = [
-    "run_id", "agent", "model", "started_at", "status", "stop_reason", "turns", "tool_calls", "cost_usd",
-];
+const SHOWN: [&str; 9] =
+    ["run_id", "agent", "model", "started_at", "status", "stop_reason", "turns", "tool_calls", "cost_usd"];
 
 pub(crate) async fn run(args: Args) -> Done {
     let house = House::open()?;
@@ -41,7 +42,8 @@ pub(crate) async fn run(args: Args) -> Done {
         ..RunFilter::default()
     };
     let reader = house.reader()?;
-    let table = reader.ask(&question::latest_runs(args.limit, &filter)).await.map_err(Failure::infrastructure)?;
+    let table =
+        reader.ask(&question::latest_runs(args.limit, &filter)).await.map_err(Failure::infrastructure)?;
     if args.json {
         say::json(&table.objects().collect::<Vec<Map<String, Value>>>())?;
         return Ok(Exit::Ok);

@@ -104,7 +104,8 @@ pub(crate) fn csv(table: &Table) -> String {
         Value::String(text) => field(text.clone()),
         other => field(other.to_string()),
     };
-    let mut lines = vec![table.columns.iter().map(|column| field(column.name.clone())).collect::<Vec<_>>().join(",")];
+    let mut lines =
+        vec![table.columns.iter().map(|column| field(column.name.clone())).collect::<Vec<_>>().join(",")];
     lines.extend(table.rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join(",")));
     lines.join("\r\n") + "\r\n"
 }

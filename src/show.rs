@@ -10,7 +10,9 @@ use trace::store::Table;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  loopdeck show latest\n  loopdeck show 4f1c --json\n  loopdeck show latest --messages")]
+#[command(
+    after_help = "Examples:\n  loopdeck show latest\n  loopdeck show 4f1c --json\n  loopdeck show latest --messages"
+)]
 pub(crate) struct Args {
     /// A run: its id or a unique beginning of it, a trace id, a session id, or `latest`
     run: String,
@@ -47,7 +49,8 @@ pub(crate) async fn run(args: Args) -> Done {
         return Ok(Exit::Ok);
     }
     say::data(&verdict(&row))?;
-    let shown = ["turn", "tool_names", "arguments", "tool_statuses", "input_tokens", "output_tokens", "latency_ms"];
+    let shown =
+        ["turn", "tool_names", "arguments", "tool_statuses", "input_tokens", "output_tokens", "latency_ms"];
     say::data(&say::draw(&turns.only(&shown)))?;
     if let Some(messages) = messages {
         for message in messages.objects() {

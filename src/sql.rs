@@ -6,7 +6,6 @@ use crate::say;
 use clap::ValueEnum;
 use trace::reader::ReaderError;
 
-
 /// Arguments.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("help/sql.txt"))]
@@ -36,9 +35,7 @@ pub(crate) async fn run(args: Args) -> Done {
     let house = House::open()?;
     let reader = house.reader()?;
     let table = reader.query(&args.statement, &[], args.limit).await.map_err(|why| match why {
-        ReaderError::Store(_) | ReaderError::Lost(_) => {
-            Failure::infrastructure(why)
-        }
+        ReaderError::Store(_) | ReaderError::Lost(_) => Failure::infrastructure(why),
         other => Failure::usage(other),
     })?;
     match (args.json, args.format) {

@@ -29,7 +29,8 @@ pub(crate) async fn run(args: Args) -> Done {
                 let torn = if tape.torn_bytes() > 0 { ", its torn last line dropped" } else { "" };
                 let end = if tape.ended().is_some() { "" } else { ", the run has not ended" };
                 let summary = format!("{} facts{torn}{end}", tape.lines().len());
-                let problems = problems.into_iter().map(|one| format!("line {}: {}", one.line, one.why)).collect();
+                let problems =
+                    problems.into_iter().map(|one| format!("line {}: {}", one.line, one.why)).collect();
                 (summary, problems)
             }
             Err(why) => (String::new(), vec![why.to_string()]),
@@ -38,10 +39,14 @@ pub(crate) async fn run(args: Args) -> Done {
         if !args.json {
             match problems.is_empty() {
                 true => say::data(&format!("{}: whole and unchanged: {summary}", path.display()))?,
-                false => problems.iter().for_each(|problem| say::error(&format!("{}: {problem}", path.display()))),
+                false => {
+                    problems.iter().for_each(|problem| say::error(&format!("{}: {problem}", path.display())))
+                }
             }
         }
-        told.push(json!({ "tape": path, "ok": problems.is_empty(), "summary": summary, "problems": problems }));
+        told.push(
+            json!({ "tape": path, "ok": problems.is_empty(), "summary": summary, "problems": problems }),
+        );
     }
     if args.json {
         say::json(&told)?;

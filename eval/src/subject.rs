@@ -139,6 +139,8 @@ impl<'a> Gathered<'a> {
                 },
             )),
             Fact::RunEnded(ended) => self.ended = Some(&ended.outcome),
+            // What ended before it went on was not the end.
+            Fact::Resumed(_) => self.ended = None,
             Fact::ModelAsked(_) | Fact::Waited(_) | Fact::ToolStarted(_) | Fact::Cancelled(_) => {}
         }
     }

@@ -342,11 +342,13 @@ fn http_model(
 ) -> Result<Model, AgentError> {
     let key = match config.key_env() {
         None => None,
-        Some(name) => Some(environment(name).filter(|key| !key.is_empty()).ok_or_else(|| AgentError::NoKey {
-            path: path.to_owned(),
-            key_env: name.to_owned(),
-            provider: config.model.provider.clone(),
-        })?),
+        Some(name) => {
+            Some(environment(name).filter(|key| !key.is_empty()).ok_or_else(|| AgentError::NoKey {
+                path: path.to_owned(),
+                key_env: name.to_owned(),
+                provider: config.model.provider.clone(),
+            })?)
+        }
     };
     let wire = wire(&config.model.wire).ok_or_else(|| {
         AgentError::Config(ConfigError::Value {

@@ -3,14 +3,18 @@
 //! Place in the flow: the file becomes an [`AgentConfig`], the tape keeps it whole (secrets are never in it), and
 //! a replay builds the same loop from it.
 
+mod budget;
+mod model;
+mod policy;
 mod tool;
 
+pub use budget::Budget;
+pub use model::{ModelTable, Price};
+pub use policy::{PolicyRule, PolicyTable, Verdict};
 pub use tool::{Builtin, HttpTable, McpTable, Method, ToolTable};
 
 use crate::model::CallSpec;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -121,180 +125,6 @@ impl Default for AgentTable {
     }
 }
 
-/// `[model]`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ModelTable {
-    /// A name for people and spans.
-    #[serde(default = "default_provider")]
-    pub provider: String,
-    /// The wire format: `chat`, `responses`, `messages` or `gemini`.
-    #[serde(default = "default_wire")]
-    pub wire: String,
-    /// The model asked for.
-    pub name: String,
-    /// Where the provider is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base_url: Option<String>,
-    /// The environment variable that holds the key; empty for none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key_env: Option<String>,
-    /// Whether answers are streamed.
-    #[serde(default = "yes")]
-    pub stream: bool,
-    /// Longest silence of the provider, in seconds.
-    #[serde(default = "default_timeout")]
-    pub timeout_seconds: u64,
-    /// Cap on output tokens of one call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_output_tokens: Option<u64>,
-    /// Sampling temperature.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    /// Prices, where the table of prices knows the model or the file gives them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub price: Option<Price>,
-    /// Whether system prompt and tools are marked for the prompt cache of a `messages` provider; the other wires'
-    /// providers cache by themselves.
-    #[serde(default, skip_serializing_if = "is_no")]
-    pub cache: bool,
-    /// JSON Schema that the model's text must fit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<Value>,
-    /// Further members of the request body.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub extra: Map<String, Value>,
-}
-
-fn default_provider() -> String {
-    "openai".to_owned()
-}
-
-fn default_wire() -> String {
-    "chat".to_owned()
-}
-
-const fn yes() -> bool {
-    true
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
-const fn is_no(flag: &bool) -> bool {
-    !*flag
-}
-
-const fn default_timeout() -> u64 {
-    120
-}
-
-/// US dollars per million tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Price {
-    /// Input that came from no cache.
-    pub input: f64,
-    /// Output.
-    pub output: f64,
-    /// Input read from a cache; as `input` where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache_read: Option<f64>,
-    /// Input written to a cache; as `input` where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache_write: Option<f64>,
-}
-
-impl Price {
-    /// The cost of one call in US dollars; `None` where the provider told no tokens.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "token counts of one call are far below 2^53")]
-    pub fn cost_usd(&self, usage: &trace::message::Usage) -> Option<f64> {
-        let (input, output) = (usage.input_tokens?, usage.output_tokens?);
-        let (read, write) = (usage.cache_read_tokens.unwrap_or(0), usage.cache_write_tokens.unwrap_or(0));
-        let plain = input.saturating_sub(read).saturating_sub(write);
-        let micro = plain as f64 * self.input
-            + read as f64 * self.cache_read.unwrap_or(self.input)
-            + write as f64 * self.cache_write.unwrap_or(self.input)
-            + output as f64 * self.output;
-        Some(micro / 1e6)
-    }
-}
-
-/// `[budget]`: a number is a limit, 0 means none at all, an absent key means no limit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Budget {
-    /// Model turns.
-    pub max_model_turns: u32,
-    /// Tool calls of all tools.
-    pub max_tool_calls: u32,
-    /// Calls of each tool; further ones are refused and the run goes on.
-    pub max_calls_per_tool: u32,
-    /// Tool calls at the same time.
-    pub max_parallel_tool_calls: u32,
-    /// Wall time, in seconds.
-    pub max_wall_time_seconds: u64,
-    /// Input tokens of all calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_input_tokens: Option<u64>,
-    /// Output tokens of all calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_output_tokens: Option<u64>,
-    /// Input and output tokens of all calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_total_tokens: Option<u64>,
-    /// US dollars of all calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_total_cost: Option<f64>,
-    /// Characters of one tool result that the model is shown.
-    pub max_tool_result_chars: usize,
-    /// Further attempts of one model call.
-    pub max_retries_per_model_call: u32,
-    /// Further attempts of one tool call, for tools that may be repeated.
-    pub max_retries_per_tool_call: u32,
-    /// Failed tool calls of the run.
-    pub max_errors: u32,
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self {
-            max_model_turns: 10,
-            max_tool_calls: 50,
-            max_calls_per_tool: 10,
-            max_parallel_tool_calls: 4,
-            max_wall_time_seconds: 600,
-            max_input_tokens: None,
-            max_output_tokens: None,
-            max_total_tokens: Some(100_000),
-            max_total_cost: None,
-            max_tool_result_chars: 16_000,
-            max_retries_per_model_call: 3,
-            max_retries_per_tool_call: 2,
-            max_errors: 10,
-        }
-    }
-}
-
-impl Budget {
-    /// The limits by name, as facts and spans carry them.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^53")]
-    pub fn limits(&self) -> BTreeMap<String, f64> {
-        let set = [
-            ("turns", Some(f64::from(self.max_model_turns))),
-            ("tool_calls", Some(f64::from(self.max_tool_calls))),
-            ("calls_per_tool", Some(f64::from(self.max_calls_per_tool))),
-            ("wall_ms", Some(self.max_wall_time_seconds as f64 * 1e3)),
-            ("input_tokens", self.max_input_tokens.map(|limit| limit as f64)),
-            ("output_tokens", self.max_output_tokens.map(|limit| limit as f64)),
-            ("tokens", self.max_total_tokens.map(|limit| limit as f64)),
-            ("cost_usd", self.max_total_cost),
-            ("errors", Some(f64::from(self.max_errors))),
-        ];
-        set.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?))).collect()
-    }
-}
-
 /// `[loop]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -315,61 +145,6 @@ impl Default for LoopTable {
     }
 }
 
-/// `[policy]`: decisions by risk, and rules by tool. The strictest wins.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PolicyTable {
-    /// For tools that only read.
-    pub read: Verdict,
-    /// For tools that change something.
-    pub write: Verdict,
-    /// For tools that run programs.
-    pub execute: Verdict,
-    /// For tools that reach outside.
-    pub external: Verdict,
-    /// Whether a denied call ends the run.
-    pub deny_is_terminal: bool,
-    /// Rules by tool.
-    #[serde(rename = "rule", skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<PolicyRule>,
-}
-
-impl Default for PolicyTable {
-    fn default() -> Self {
-        Self {
-            read: Verdict::Allow,
-            write: Verdict::Allow,
-            execute: Verdict::Allow,
-            external: Verdict::Allow,
-            deny_is_terminal: false,
-            rules: Vec::new(),
-        }
-    }
-}
-
-/// What policy says about a call, from the mildest to the strictest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// It may run.
-    Allow,
-    /// It must not run.
-    Deny,
-}
-
-/// `[[policy.rule]]`
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PolicyRule {
-    /// The tool it speaks of.
-    pub tool: String,
-    /// What it says.
-    pub decision: Verdict,
-    /// Why, for the model and for people.
-    #[serde(default)]
-    pub reason: String,
-}
-
 impl AgentConfig {
     /// Reads and checks an agent.toml; the prompt file is read in.
     ///
@@ -383,7 +158,11 @@ impl AgentConfig {
         let mut config = Self::parse(&read(path)?, path)?;
         if let Some(file) = config.agent.prompt_file.take() {
             if !config.agent.prompt.is_empty() {
-                return Err(bad(path, "agent.prompt_file", "give either `prompt` or `prompt_file`, not both"));
+                return Err(bad(
+                    path,
+                    "agent.prompt_file",
+                    "give either `prompt` or `prompt_file`, not both",
+                ));
             }
             let file = path.parent().unwrap_or(Path::new(".")).join(file);
             config.agent.prompt = std::fs::read_to_string(&file).map_err(|why| {
@@ -398,8 +177,10 @@ impl AgentConfig {
     /// # Errors
     /// As [`Self::load`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let config: Self = toml::from_str(text)
-            .map_err(|why| ConfigError::Parse { path: path.to_owned(), why: why.to_string().trim().to_owned() })?;
+        let config: Self = toml::from_str(text).map_err(|why| ConfigError::Parse {
+            path: path.to_owned(),
+            why: why.to_string().trim().to_owned(),
+        })?;
         config.check(path)?;
         Ok(config)
     }
@@ -492,8 +273,14 @@ mod tests {
     fn values_that_cannot_work_are_named() {
         for (text, wanted) in [
             ("[model]\nname = \"\"", "model.name"),
-            ("[model]\nname = \"m\"\nwire = \"soap\"", "`soap` is no wire; use chat, responses, messages, gemini"),
-            ("[model]\nname=\"m\"\n[[tool]]\nname=\"a\"\ndescription=\"\"\ncommand=[]\ninput_schema={}", "tool[0].command"),
+            (
+                "[model]\nname = \"m\"\nwire = \"soap\"",
+                "`soap` is no wire; use chat, responses, messages, gemini",
+            ),
+            (
+                "[model]\nname=\"m\"\n[[tool]]\nname=\"a\"\ndescription=\"\"\ncommand=[]\ninput_schema={}",
+                "tool[0].command",
+            ),
             ("[agent]\nname = 3\n[model]\nname=\"m\"", "agent.toml"),
         ] {
             let why = parse(text).unwrap_err();

@@ -51,7 +51,14 @@ impl Conversation {
         let kept = recorder.redactor().text(&stored).into_owned();
         let frame_hash = recorder.blob(stored.as_bytes())?;
         let kept_frame = if kept == stored { None } else { Frame::from_stored(&kept) };
-        Ok(Self { frame, kept_frame, frame_hash, fragments: Vec::new(), chain: Chain::default(), messages: 0 })
+        Ok(Self {
+            frame,
+            kept_frame,
+            frame_hash,
+            fragments: Vec::new(),
+            chain: Chain::default(),
+            messages: 0,
+        })
     }
 
     /// Encodes and stores the messages that are new since the last call.
@@ -98,8 +105,11 @@ impl Conversation {
         if self.kept_frame.is_none() && self.fragments.iter().all(|fragment| fragment.kept.is_none()) {
             return Cow::Borrowed(sent);
         }
-        let kept: Vec<&str> =
-            self.fragments.iter().map(|fragment| fragment.kept.as_deref().unwrap_or(&fragment.sent)).collect();
+        let kept: Vec<&str> = self
+            .fragments
+            .iter()
+            .map(|fragment| fragment.kept.as_deref().unwrap_or(&fragment.sent))
+            .collect();
         Cow::Owned(self.kept_frame.as_ref().unwrap_or(&self.frame).body(&kept))
     }
 }

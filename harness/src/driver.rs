@@ -190,7 +190,10 @@ impl Driver<'_> {
     fn end(&mut self, mut outcome: Outcome) -> Result<Outcome, TapeError> {
         let at_ns = self.setup.ports.now_ns();
         outcome.duration_ms = self.run.state().elapsed_ms(at_ns);
-        self.record_at(at_ns, Fact::RunEnded(Box::new(RunEnded { outcome: outcome.clone(), heard: Vec::new() })))?;
+        self.record_at(
+            at_ns,
+            Fact::RunEnded(Box::new(RunEnded { outcome: outcome.clone(), heard: Vec::new() })),
+        )?;
         self.recorder.sync()?;
         Ok(outcome)
     }

@@ -4,13 +4,13 @@
 //! runs tools, waits. [`model`] holds the wires, [`tool`] the tools, [`policy`] the permits, [`port`] the only
 //! door to clock and randomness.
 
-pub mod model;
 pub mod agent;
 pub mod config;
 mod conversation;
 pub mod driver;
 pub mod hands;
 pub mod machine;
+pub mod model;
 pub mod policy;
 pub mod port;
 pub mod price;

@@ -171,7 +171,10 @@ impl Run {
             Fact::ToolFinished(fact) => self.finished(fact),
             Fact::Cancelled(fact) => self.cancelled(fact),
             // The phase stays: a run that ended at a limit can be resumed from where it was.
-            Fact::RunEnded(_) => Vec::new(),
+            Fact::RunEnded(_) => {
+                self.state.ended = true;
+                Vec::new()
+            }
             Fact::Resumed(fact) => self.resumed(before_ns, fact),
         }
     }
@@ -188,18 +191,21 @@ impl Run {
         Vec::new()
     }
 
-    /// Whatever stopped the run stops it no more; the time in between is not the run's.
+    /// What ended the run stops it no more; the time in between is not the run's. A stop that was decided and not
+    /// yet recorded, when the process died, still holds.
     fn resumed(&mut self, before_ns: i64, fact: &Resumed) -> Vec<Event> {
         let state = &mut self.state;
         state.idle_ns += state.last_at_ns.saturating_sub(before_ns);
-        state.stop = None;
-        state.answer = None;
+        if std::mem::take(&mut state.ended) {
+            state.stop = None;
+            state.answer = None;
+            // Counts that a rule stops at start afresh, or the next step would stop again without a new fact.
+            state.calls.clear();
+            (state.errors, state.unknown_tools, state.over_budget, state.truncated_in_a_row) = (0, 0, 0, 0);
+        }
         if let Some(budget) = fact.budget.clone().and_then(|budget| serde_json::from_value(budget).ok()) {
             Arc::make_mut(&mut self.config).budget = budget;
         }
-        // Counts that a rule stops at start afresh, or the next step would stop again without a new fact.
-        state.calls.clear();
-        (state.errors, state.unknown_tools, state.over_budget, state.truncated_in_a_row) = (0, 0, 0, 0);
         Vec::new()
     }
 

@@ -138,12 +138,17 @@ mod tests {
     #[test]
     fn the_strictest_rule_wins_whatever_the_order() {
         let rule = |decision| PolicyRule { tool: "t".to_owned(), decision, reason: String::new() };
-        for rules in [vec![rule(Verdict::Deny), rule(Verdict::Allow)], vec![rule(Verdict::Allow), rule(Verdict::Deny)]] {
+        for rules in
+            [vec![rule(Verdict::Deny), rule(Verdict::Allow)], vec![rule(Verdict::Allow), rule(Verdict::Deny)]]
+        {
             let table = PolicyTable { rules, ..PolicyTable::default() };
             assert!(matches!(decided(&table, Risk::Read), Decision::Deny { .. }));
         }
-        let table = PolicyTable { write: Verdict::Deny, rules: vec![rule(Verdict::Allow)], ..PolicyTable::default() };
-        assert!(matches!(decided(&table, Risk::Write), Decision::Deny { rule, .. } if rule == "policy.write"));
+        let table =
+            PolicyTable { write: Verdict::Deny, rules: vec![rule(Verdict::Allow)], ..PolicyTable::default() };
+        assert!(
+            matches!(decided(&table, Risk::Write), Decision::Deny { rule, .. } if rule == "policy.write")
+        );
         assert!(matches!(decided(&table, Risk::Read), Decision::Allow(_)));
     }
 

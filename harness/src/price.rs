@@ -29,14 +29,22 @@ struct Row {
 #[must_use]
 pub fn of_model(name: &str) -> Option<Price> {
     let table: Table = toml::from_str(TABLE).ok()?;
-    let row = table.prices.into_iter().filter(|row| covers(&row.model, name)).max_by_key(|row| row.model.len())?;
-    Some(Price { input: row.input, output: row.output, cache_read: row.cache_read, cache_write: row.cache_write })
+    let row =
+        table.prices.into_iter().filter(|row| covers(&row.model, name)).max_by_key(|row| row.model.len())?;
+    Some(Price {
+        input: row.input,
+        output: row.output,
+        cache_read: row.cache_read,
+        cache_write: row.cache_write,
+    })
 }
 
 fn covers(row: &str, name: &str) -> bool {
     match name.strip_prefix(row) {
         Some("") => true,
-        Some(rest) => rest.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())),
+        Some(rest) => {
+            rest.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        }
         None => false,
     }
 }

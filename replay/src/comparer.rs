@@ -28,7 +28,11 @@ pub(crate) struct Comparer {
 }
 
 impl Comparer {
-    pub(crate) fn new(world: Arc<World>, redactor: Arc<Redactor>, found: Arc<Mutex<Option<Mismatch>>>) -> Self {
+    pub(crate) fn new(
+        world: Arc<World>,
+        redactor: Arc<Redactor>,
+        found: Arc<Mutex<Option<Mismatch>>>,
+    ) -> Self {
         Self { world, redactor, made: HashMap::new(), found }
     }
 

@@ -80,7 +80,10 @@ fn step(pointer: &mut String, token: &str, left: Option<&Value>, right: Option<&
 }
 
 fn short(value: Option<&Value>) -> String {
-    value.map_or_else(|| "(absent)".to_owned(), |value| harness::machine::finish::clip(&value.to_string(), 120))
+    value.map_or_else(
+        || "(absent)".to_owned(),
+        |value| harness::machine::finish::clip(&value.to_string(), 120),
+    )
 }
 
 /// What a run did on one turn, as far as two runs are compared by it.
@@ -169,7 +172,8 @@ mod tests {
     fn differences_are_named_by_pointer_in_document_order() {
         let a = json!({"messages": [{"role": "user", "content": "a"}], "n": 1});
         let b = json!({"messages": [{"role": "user", "content": "b"}, {}], "a/b": 2, "n": 1});
-        let pointers: Vec<String> = all_differences(&a, &b).into_iter().map(|(pointer, ..)| pointer).collect();
+        let pointers: Vec<String> =
+            all_differences(&a, &b).into_iter().map(|(pointer, ..)| pointer).collect();
         assert_eq!(pointers, ["/messages/0/content", "/messages/1", "/a~1b"]);
         assert_eq!(first_difference(&a, &a), None);
     }

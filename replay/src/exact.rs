@@ -57,8 +57,8 @@ pub async fn exact(tape: Arc<Tape>) -> Result<Exact, ReplayError> {
     let world = Arc::new(World::new(tape.clone()));
     let found = Arc::new(Mutex::new(None));
     // Placeholders are on the tape already, whatever key they were made with, and match no pattern.
-    let redactor = Redactor::new([0; 32])
-        .map_err(|why| unusable(&tape, "the redaction patterns", why.to_string()))?;
+    let redactor =
+        Redactor::new([0; 32]).map_err(|why| unusable(&tape, "the redaction patterns", why.to_string()))?;
     let mut comparer = Comparer::new(world.clone(), Arc::new(redactor), found.clone());
     let setup = recorded.setup(&world)?;
     let started = started_fact(
@@ -200,6 +200,7 @@ impl Recording {
 }
 
 fn blob<T: DeserializeOwned>(tape: &Tape, what: &'static str, hash: &Hash) -> Result<T, ReplayError> {
-    let text = tape.text(hash).ok_or_else(|| unusable(tape, what, format!("blob {} is missing", hash.short())))?;
+    let text =
+        tape.text(hash).ok_or_else(|| unusable(tape, what, format!("blob {} is missing", hash.short())))?;
     serde_json::from_str(text).map_err(|why| unusable(tape, what, why.to_string()))
 }

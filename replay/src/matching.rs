@@ -89,7 +89,8 @@ impl MatchingHands {
         if let Some(answer) = answers.by_call.get_mut(&hash).and_then(VecDeque::pop_front) {
             return answer.executed;
         }
-        let recorded = answers.by_call.values().flatten().filter(|answer| answer.tool_name == permit.tool_name());
+        let recorded =
+            answers.by_call.values().flatten().filter(|answer| answer.tool_name == permit.tool_name());
         let mut recorded: Vec<String> = recorded.map(|answer| answer.arguments.clone()).collect();
         recorded.sort();
         recorded.truncate(3);

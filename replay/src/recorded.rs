@@ -47,7 +47,8 @@ impl World {
 
     fn reply(&self, fact: &ModelAnswered) -> Result<Reply, Fault> {
         let Some(status) = fact.status else {
-            let unknown = || Fault::new(FaultClass::Permanent, "the tape has neither an answer nor a fault here");
+            let unknown =
+                || Fault::new(FaultClass::Permanent, "the tape has neither an answer nor a fault here");
             return Err(fact.fault.clone().unwrap_or_else(unknown));
         };
         let body = fact.body.and_then(|hash| self.tape.blob(&hash)).unwrap_or_default().to_vec();

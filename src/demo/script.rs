@@ -50,7 +50,11 @@ pub(crate) fn player() -> Result<impl Fn(&RequestSeen) -> Play + Send + Sync + '
         });
         match turn {
             Some(turn) => Play::answer(response(turn, number, said.len())),
-            None => Play::status(404, "{\"error\":{\"message\":\"the demo's script does not know this task\"}}", None),
+            None => Play::status(
+                404,
+                "{\"error\":{\"message\":\"the demo's script does not know this task\"}}",
+                None,
+            ),
         }
     })
 }

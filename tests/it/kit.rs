@@ -6,9 +6,9 @@
 pub(crate) mod program;
 pub(crate) mod tool;
 
-use harness::agent::{Agent, Studio, Task};
-use harness::config::AgentConfig;
-use harness::driver::{Setup, Unobserved};
+use harness::agent::{Agent, Finished, Studio, Task};
+use harness::config::{AgentConfig, Budget};
+use harness::driver::{ResumeError, Setup, Unobserved};
 use harness::hands::LiveHands;
 use harness::model::http::{Endpoint, Http};
 use harness::model::scripted::{ScriptTurn, Scripted};
@@ -195,6 +195,34 @@ impl Kit {
         let tape = Arc::new(checked(&finished.tape));
         assert_exact(&tape).await;
         Recorded { outcome: finished.outcome, tape, path: finished.tape, requests: 0, folder }
+    }
+}
+
+impl Kit {
+    /// Goes on with a recorded run, its model saying these turns, under another budget if one is given.
+    pub(crate) async fn go_on(
+        &self,
+        path: &Path,
+        turns: Vec<ScriptTurn>,
+        budget: Option<Budget>,
+    ) -> Result<Finished, ResumeError> {
+        let tape = Tape::read(path).unwrap();
+        let kit = self.clone().say(turns);
+        let model = kit.model(kit.scripted());
+        let agent = Agent { config: Arc::new(kit.config.clone()), toolbox: Arc::new(kit.toolbox()), model };
+        let studio = studio(path.parent().unwrap());
+        agent.resume(&tape, budget, &studio, self.cancel.clone(), &mut Unobserved).await
+    }
+
+    /// Stops after one turn and goes on to the end, all on one tape.
+    pub(crate) async fn stopped_and_resumed(&self) -> Recorded {
+        let stopped = self.clone().with(|config| config.budget.max_model_turns = 1).run().await;
+        let budget = Some(self.config.budget.clone());
+        let finished = self.go_on(&stopped.path, self.turns[1..].to_vec(), budget).await.unwrap();
+        assert_eq!(finished.tape, stopped.path, "the same run on the same tape");
+        let tape = Arc::new(checked(&finished.tape));
+        assert_exact(&tape).await;
+        Recorded { outcome: finished.outcome, tape, ..stopped }
     }
 }
 

@@ -27,6 +27,7 @@ pub(crate) async fn gallery() -> Vec<(&'static str, Recorded)> {
         ("a run with refused calls", refused().run().await),
         ("a run with failing tools", failing().run().await),
         ("a run that repeats a call", repeating().run().await),
+        ("a run that went on after its limit", plain().stopped_and_resumed().await),
         ("a run with a secret", secret(LONG).run().await),
         ("a run with a secret that is shorter than its placeholder", secret(SHORT).run().await),
         ("a run with a secret in a result that is cut", secret(LONG).with(cut_short).run().await),
@@ -123,7 +124,7 @@ fn repeating() -> Kit {
 
 const LONG: &str = "some words before it: sk-abcdefghijklmnopqrstuvwx, and some words after it";
 
-const SHORT: &str = "{\"password\":\"ab\"}";
+const SHORT: &str = "{\"password\":\"~q\"}";
 
 fn secret(result: &'static str) -> Kit {
     Kit::new([asks(&[("a", "key", "{}")]), said("It is sk-abcdefghijklmnopqrstuvwx.")])
@@ -152,6 +153,7 @@ async fn the_gallery_holds_every_kind_of_fact_and_each_tape_replays_exactly() {
         "cancelled",
         "model_answered",
         "model_asked",
+        "resumed",
         "run_ended",
         "run_started",
         "tool_finished",
@@ -167,7 +169,7 @@ async fn the_gallery_holds_every_kind_of_fact_and_each_tape_replays_exactly() {
         let text =
             String::from_utf8(zstd::decode_all(std::fs::File::open(&run.path).unwrap()).unwrap()).unwrap();
         assert!(text.contains("[redacted:"), "{name}");
-        assert!(!text.contains("sk-abc") && !text.contains("\"ab"), "{name}: the secret is on the tape");
+        assert!(!text.contains("sk-abc") && !text.contains("~q"), "{name}: the secret is on the tape");
     }
 }
 

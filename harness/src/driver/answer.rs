@@ -44,7 +44,8 @@ impl Driver<'_> {
         fact.cut = reply.cut.is_some();
         match decode(&self.setup.model, stream, &reply) {
             Ok(response) => {
-                fact.cost_usd = self.setup.config.model.price.and_then(|price| price.cost_usd(&response.usage));
+                fact.cost_usd =
+                    self.setup.config.model.price.and_then(|price| price.cost_usd(&response.usage));
                 fact.response = Some(response);
             }
             Err(fault) => fact.fault = Some(fault),
@@ -61,11 +62,13 @@ impl Driver<'_> {
     fn kept_body(&self, stream: bool, reply: &Reply, response: Option<&Response>) -> Kept {
         let redactor = self.recorder.redactor();
         let redacted = redactor.bytes(&reply.body);
-        let mut kept = Kept { chunks: recut(&reply.chunks, redacted.len()), bytes: redacted.into_owned(), recut: false };
+        let mut kept =
+            Kept { chunks: recut(&reply.chunks, redacted.len()), bytes: redacted.into_owned(), recut: false };
         // A secret can lie across the pieces of a stream, where no pattern sees it. Then the text that was put
         // together shows it, and the body is spoken anew from the redacted text.
         if let Some(clean) = response.and_then(|response| redacted_response(redactor, response)) {
-            let read_back = decode(&self.setup.model, stream, &Reply { body: kept.bytes.clone(), ..reply.clone() });
+            let read_back =
+                decode(&self.setup.model, stream, &Reply { body: kept.bytes.clone(), ..reply.clone() });
             if read_back.as_ref() != Ok(&clean) {
                 let spoken = speak(self.setup.model.wire.name(), &clean, stream);
                 kept.bytes = spoken.map(|spoken| spoken.pieces.concat().into_bytes()).unwrap_or_default();

@@ -65,9 +65,11 @@ fn is_redacted(line: &Line) -> bool {
     let shows = |text: &str| text.contains("[redacted:");
     match &line.fact {
         Fact::RunStarted(fact) => shows(&fact.task),
-        Fact::ModelAnswered(fact) => {
-            fact.response.as_ref().and_then(|response| serde_json::to_string(response).ok()).is_some_and(|text| shows(&text))
-        }
+        Fact::ModelAnswered(fact) => fact
+            .response
+            .as_ref()
+            .and_then(|response| serde_json::to_string(response).ok())
+            .is_some_and(|text| shows(&text)),
         Fact::ToolFinished(fact) => shows(&fact.content),
         _ => false,
     }

@@ -70,7 +70,8 @@ impl Driver<'_> {
         let toolbox = &self.setup.toolbox;
         let Some(spec) = toolbox.spec(&one.call.tool_name) else {
             let names: Vec<&str> = toolbox.names().collect();
-            let message = format!("there is no tool `{}`; there are: {}", one.call.tool_name, names.join(", "));
+            let message =
+                format!("there is no tool `{}`; there are: {}", one.call.tool_name, names.join(", "));
             return Err(Refusal::new(ToolStatus::Error, FailureStage::UnknownTool, &message));
         };
         if let Err(why) = toolbox.validate(&spec.name, &one.call.arguments) {
@@ -116,7 +117,8 @@ impl Driver<'_> {
             Cow::Owned(cut) => cut,
         };
         let result = self.recorder.blob(executed.content.as_bytes())?;
-        let shown = if content == executed.content { result } else { self.recorder.blob(content.as_bytes())? };
+        let shown =
+            if content == executed.content { result } else { self.recorder.blob(content.as_bytes())? };
         self.record(Fact::ToolFinished(Box::new(ToolFinished {
             key,
             call_id: call.call_id,

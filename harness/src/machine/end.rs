@@ -33,7 +33,10 @@ fn evidence(state: &State, stop: &Stop) -> Evidence {
         observed: stop.observed,
         spans: if stop.spans.is_empty() { spans(state, stop) } else { stop.spans.clone() },
         tokens_wasted: stop.tokens_wasted,
-        next_safe_action: stop.next_safe_action.clone().or_else(|| next_safe_action(stop.reason).map(str::to_owned)),
+        next_safe_action: stop
+            .next_safe_action
+            .clone()
+            .or_else(|| next_safe_action(stop.reason).map(str::to_owned)),
         resumable: matches!(
             stop.reason.status(),
             RunStatus::Stopped | RunStatus::Paused | RunStatus::Aborted
@@ -47,7 +50,9 @@ fn detail(state: &State, stop: &Stop) -> String {
             format!("{} is {limit}, {used} used after {} turns", stop.trigger, state.turns)
         }
         _ => match stop.reason {
-            StopReason::Completed => format!("the model ended its turn with an answer on turn {}", state.turns),
+            StopReason::Completed => {
+                format!("the model ended its turn with an answer on turn {}", state.turns)
+            }
             StopReason::Aborted => format!("{} on turn {}", stop.trigger, state.turns),
             StopReason::OutputTruncated => "two answers in a row were cut off at the output limit".to_owned(),
             StopReason::NoFinalAnswer => {
@@ -72,17 +77,27 @@ fn spans(state: &State, stop: &Stop) -> Vec<SpanId> {
 const fn next_safe_action(reason: StopReason) -> Option<&'static str> {
     Some(match reason {
         StopReason::Completed | StopReason::Transferred | StopReason::ConfidenceThreshold => return None,
-        StopReason::Aborted => "run the task again when you are ready; calls shown as unknown_outcome may have taken effect",
+        StopReason::Aborted => {
+            "run the task again when you are ready; calls shown as unknown_outcome may have taken effect"
+        }
         StopReason::AuthRequired => "set or renew the credentials, then run the task again",
         StopReason::FatalToolError => "mend the tool that failed, then run the task again",
-        StopReason::PermissionDenied => "decide whether policy should allow the call; change [policy] or the task",
+        StopReason::PermissionDenied => {
+            "decide whether policy should allow the call; change [policy] or the task"
+        }
         StopReason::CannotComplete => "read the model's reason; change the task or give it what it lacks",
         StopReason::Refused => "read the refusal; change the task or the prompt",
-        StopReason::ExpectedMismatch => "compare the answer with the expected value; correct prompt or expectation",
-        StopReason::Timeout => "look at the slowest call; raise max_wall_time_seconds or make the task smaller",
+        StopReason::ExpectedMismatch => {
+            "compare the answer with the expected value; correct prompt or expectation"
+        }
+        StopReason::Timeout => {
+            "look at the slowest call; raise max_wall_time_seconds or make the task smaller"
+        }
         StopReason::BudgetExceeded => "look at what used it up; raise that budget or make the task smaller",
         StopReason::MaxTurns => "read the last turns; raise max_model_turns only if they made progress",
-        StopReason::RepeatedCalls => "read the repeated call's result; the prompt does not tell what to do with it",
+        StopReason::RepeatedCalls => {
+            "read the repeated call's result; the prompt does not tell what to do with it"
+        }
         StopReason::ErrorBudget => "mend the tool that fails most, then run the task again",
         StopReason::OutputTruncated => "raise max_output_tokens or ask for less at once",
         StopReason::ContextExhausted => "make the task or the tool results smaller",

@@ -80,10 +80,12 @@ pub fn decide(seen: &Seen<'_>) -> Decision {
         (Finish::ToolUse, false) if seen.nudges_left > 0 => Decision::Nudge(NO_CALLS),
         (Finish::ToolUse, false) => stop(StopReason::ModelError, "tool_use_without_calls"),
         (Finish::EndTurn, false) if has_text => Decision::Complete { trigger: "end_turn".to_owned() },
-        (Finish::StopSequence, false) if has_text => Decision::Complete { trigger: "stop_sequence".to_owned() },
-        (Finish::Other(word), false) if has_text => {
-            Decision::Complete { trigger: if word.is_empty() { "unnamed".to_owned() } else { clip(word, 40) } }
+        (Finish::StopSequence, false) if has_text => {
+            Decision::Complete { trigger: "stop_sequence".to_owned() }
         }
+        (Finish::Other(word), false) if has_text => Decision::Complete {
+            trigger: if word.is_empty() { "unnamed".to_owned() } else { clip(word, 40) },
+        },
         (Finish::EndTurn | Finish::StopSequence | Finish::Other(_), false) if seen.nudges_left > 0 => {
             Decision::Nudge(NUDGE)
         }
@@ -111,7 +113,14 @@ mod tests {
     use super::*;
 
     fn seen<'a>(finish: &'a Finish, calls: usize, text: &str) -> Seen<'a> {
-        Seen { finish, calls, text: text.to_owned(), hit_output_cap: false, truncated_in_a_row: 0, nudges_left: 1 }
+        Seen {
+            finish,
+            calls,
+            text: text.to_owned(),
+            hit_output_cap: false,
+            truncated_in_a_row: 0,
+            nudges_left: 1,
+        }
     }
 
     #[test]
@@ -124,7 +133,13 @@ mod tests {
             ("end with nothing is reminded", &Finish::EndTurn, 0, " ", Nudge(NUDGE)),
             ("tools with calls run", &Finish::ToolUse, 2, "", RunTools { reconciled: false }),
             ("end with calls runs them", &Finish::EndTurn, 1, "hi", RunTools { reconciled: true }),
-            ("a stop sequence with calls runs them", &Finish::StopSequence, 1, "", RunTools { reconciled: true }),
+            (
+                "a stop sequence with calls runs them",
+                &Finish::StopSequence,
+                1,
+                "",
+                RunTools { reconciled: true },
+            ),
             ("an unknown word with calls runs them", &other, 1, "", RunTools { reconciled: true }),
             ("an unknown word with text completes", &other, 0, "hi", complete("eos")),
             ("tools without calls is reminded", &Finish::ToolUse, 0, "hi", Nudge(NO_CALLS)),
@@ -133,7 +148,13 @@ mod tests {
             ("a pause is sent again", &Finish::PauseTurn, 0, "hi", Resend),
             ("a refusal stops", &Finish::Refusal, 0, "no", stop(StopReason::Refused, "refusal")),
             ("a refusal with calls stops", &Finish::Refusal, 1, "no", stop(StopReason::Refused, "refusal")),
-            ("a full context stops", &Finish::ContextFull, 0, "", stop(StopReason::ContextExhausted, "context_full")),
+            (
+                "a full context stops",
+                &Finish::ContextFull,
+                0,
+                "",
+                stop(StopReason::ContextExhausted, "context_full"),
+            ),
             ("a stop sequence with text completes", &Finish::StopSequence, 0, "x", complete("stop_sequence")),
         ];
         for (name, finish, calls, text, wanted) in rows {

@@ -22,7 +22,12 @@ pub(super) fn exceeded(budget: &Budget, state: &State) -> Option<Stop> {
         (used >= limit).then(|| Stop::limit(StopReason::BudgetExceeded, "max_total_cost", limit, used))
     });
     let turns = (state.turns >= budget.max_model_turns).then(|| {
-        Stop::limit(StopReason::MaxTurns, "max_model_turns", budget.max_model_turns.into(), state.turns.into())
+        Stop::limit(
+            StopReason::MaxTurns,
+            "max_model_turns",
+            budget.max_model_turns.into(),
+            state.turns.into(),
+        )
     });
     let wall = (elapsed_ms(state) >= budget.max_wall_time_seconds.saturating_mul(1000))
         .then(|| wall_time(budget, state));

@@ -1,12 +1,11 @@
 //! What the machine remembers: everything is rebuilt by feeding the same facts again.
 
-use crate::machine::finish;
+use std::collections::BTreeMap;
 use trace::fact::ToolFinished;
 use trace::id::{CallKey, Hash, RunId, SpanId};
 use trace::message::{Message, Part, Role, ToolCall, ToolResult, Usage};
 use trace::outcome::{FailureStage, StopReason, ToolStatus};
 use trace::rule::CallSeen;
-use std::collections::BTreeMap;
 
 /// What a fact meant, for those who watch. Never stored: facts are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +85,8 @@ pub struct State {
     pub calls: Vec<CallSeen>,
     /// The answer, once there is one.
     pub answer: Option<String>,
+    /// Whether its end is on the tape.
+    pub ended: bool,
     pub(super) phase: Phase,
     pub(super) stop: Option<Stop>,
 }
@@ -126,10 +127,12 @@ impl Batch {
 
     /// The calls without a result, each with whether it was started.
     pub(super) fn open(&self) -> impl Iterator<Item = (CallKey, &ToolCall, bool)> {
-        self.calls.iter().enumerate().filter(|(index, _)| self.results[*index].is_none()).map(|(index, call)| {
-            let place = u32::try_from(index).unwrap_or(u32::MAX);
-            (CallKey { turn: self.turn, index: place }, call, self.started[index])
-        })
+        self.calls.iter().enumerate().filter(|(index, _)| self.results[*index].is_none()).map(
+            |(index, call)| {
+                let place = u32::try_from(index).unwrap_or(u32::MAX);
+                (CallKey { turn: self.turn, index: place }, call, self.started[index])
+            },
+        )
     }
 
     pub(super) fn start(&mut self, key: CallKey) {
@@ -198,7 +201,12 @@ impl Stop {
 
     /// A stop that one tool call caused.
     pub(super) fn tool(reason: StopReason, trigger: &str, fact: &ToolFinished) -> Self {
-        let detail = format!("`{}` at {}: {}", fact.tool_name, fact.key, finish::clip(&fact.content, 300));
+        // Whole or not at all: a secret that a cut splits matches no pattern of the redactor any more.
+        let said = match fact.content.chars().count() {
+            0..=300 => fact.content.as_str(),
+            _ => "its result says more",
+        };
+        let detail = format!("`{}` at {}: {said}", fact.tool_name, fact.key);
         Self { detail: Some(detail), call: Some(fact.key), ..Self::new(reason, trigger) }
     }
 }

@@ -192,7 +192,9 @@ impl Told {
 
     fn planned(&self) -> Vec<(u32, String)> {
         match self.run.next() {
-            Step::Run(planned) => planned.into_iter().map(|one| (one.key.index, one.call.tool_name)).collect(),
+            Step::Run(planned) => {
+                planned.into_iter().map(|one| (one.key.index, one.call.tool_name)).collect()
+            }
             other => panic!("plans, not {other:?}"),
         }
     }
@@ -220,7 +222,10 @@ fn an_answer_without_calls_completes_after_one_model_call() {
     let mut told = Told::new("");
     told.answered("done", &[], Finish::EndTurn);
     let outcome = told.outcome();
-    assert_eq!((outcome.stop_reason, outcome.turns, outcome.answer.as_deref()), (StopReason::Completed, 1, Some("done")));
+    assert_eq!(
+        (outcome.stop_reason, outcome.turns, outcome.answer.as_deref()),
+        (StopReason::Completed, 1, Some("done"))
+    );
     assert_eq!(outcome.duration_ms, 2000);
     assert_eq!(outcome.evidence.next_safe_action, None);
 }
@@ -261,7 +266,9 @@ fn each_limit_names_itself_with_its_figures() {
 
 #[test]
 fn a_budget_of_nothing_asks_nothing() {
-    for settings in ["max_model_turns = 0", "max_total_tokens = 0", "max_total_cost = 0.0", "max_wall_time_seconds = 0"] {
+    for settings in
+        ["max_model_turns = 0", "max_total_tokens = 0", "max_total_cost = 0.0", "max_wall_time_seconds = 0"]
+    {
         let told = Told::new(&format!("[budget]\n{settings}"));
         assert_eq!(told.outcome().turns, 0, "{settings}");
     }
@@ -402,7 +409,8 @@ fn errors_over_the_budget_stop_and_unknown_tools_have_their_own() {
     told.answered("", &[("nope", "{}")], Finish::ToolUse);
     let Step::Run(planned) = told.run.next() else { panic!("runs") };
     let stage = Some(FailureStage::UnknownTool);
-    let events = told.finished_at(planned[0].key, &planned[0].call, ToolStatus::Error, stage, None, "no such tool");
+    let events =
+        told.finished_at(planned[0].key, &planned[0].call, ToolStatus::Error, stage, None, "no such tool");
     assert!(events.contains(&Event::UnknownTool { tool_name: "nope".to_owned() }));
     assert_eq!(stop_of(&told), (StopReason::ErrorBudget, "max_unknown_tools".to_owned()));
 }
@@ -413,7 +421,14 @@ fn a_fatal_tool_error_stops_after_the_siblings_have_their_results() {
     told.answered("", &[("write", "1"), ("write", "2")], Finish::ToolUse);
     let Step::Run(planned) = told.run.next() else { panic!("runs") };
     let (key, call) = (planned[0].key, planned[0].call.clone());
-    told.finished_at(key, &call, ToolStatus::Error, Some(FailureStage::Execution), Some(FaultClass::Fatal), "broken");
+    told.finished_at(
+        key,
+        &call,
+        ToolStatus::Error,
+        Some(FailureStage::Execution),
+        Some(FaultClass::Fatal),
+        "broken",
+    );
     let Step::Refuse(refused) = told.run.next() else { panic!("refuses the sibling") };
     assert_eq!(refused[0].status, ToolStatus::Cancelled);
     told.work(ToolStatus::Ok, "");
@@ -534,8 +549,11 @@ fn play(told: &mut Told, world: &World) {
     match world {
         World::Says(text, calls, finish) => {
             let arguments: Vec<String> = calls.iter().map(|(_, n)| format!("{{\"n\":{n}}}")).collect();
-            let calls: Vec<(&str, &str)> =
-                calls.iter().zip(&arguments).map(|((tool, _), arguments)| (names[*tool], arguments.as_str())).collect();
+            let calls: Vec<(&str, &str)> = calls
+                .iter()
+                .zip(&arguments)
+                .map(|((tool, _), arguments)| (names[*tool], arguments.as_str()))
+                .collect();
             let finish = match finish {
                 0 | 1 => Finish::ToolUse,
                 2 => Finish::EndTurn,

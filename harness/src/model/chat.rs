@@ -66,7 +66,8 @@ impl Wire for Chat {
         }
         if let Some(schema) = &spec.output_schema {
             let format = json!({"name": SCHEMA_NAME, "schema": schema, "strict": true});
-            members.insert("response_format".to_owned(), json!({"type": "json_schema", "json_schema": format}));
+            members
+                .insert("response_format".to_owned(), json!({"type": "json_schema", "json_schema": format}));
         }
         frame::around(self.list(), members, spec)
     }

@@ -206,7 +206,11 @@ mod tests {
                 r#"{"error":{"code":400,"message":"The input token count (9) exceeds the maximum number of tokens allowed (8).","status":"INVALID_ARGUMENT"}}"#,
                 Overflow,
             ),
-            (503, r#"[{"error":{"code":503,"message":"The model is overloaded","status":"UNAVAILABLE"}}]"#, Transient),
+            (
+                503,
+                r#"[{"error":{"code":503,"message":"The model is overloaded","status":"UNAVAILABLE"}}]"#,
+                Transient,
+            ),
             (400, r#"{"error":{"message":"Unknown parameter"}}"#, Permanent),
             (400, r#"{"error":{"message":"the rate_limit parameter is unknown"}}"#, Permanent),
             (404, r#"{"error":"model not found"}"#, Permanent),

@@ -64,7 +64,10 @@ impl Message {
 /// All text parts of a list of parts, joined.
 #[must_use]
 pub fn joined_text(parts: &[Part]) -> String {
-    parts.iter().filter_map(|part| if let Part::Text { text } = part { Some(text.as_str()) } else { None }).collect()
+    parts
+        .iter()
+        .filter_map(|part| if let Part::Text { text } = part { Some(text.as_str()) } else { None })
+        .collect()
 }
 
 /// The tool calls of a list of parts, in order.

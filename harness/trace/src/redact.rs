@@ -9,6 +9,7 @@ use crate::id::Hash;
 use regex::{Captures, Regex, RegexSet};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 /// What is a secret: a name and a pattern, whose group `secret` is replaced (the whole match without one).
 ///
@@ -28,6 +29,14 @@ const PATTERNS: [(&str, &str); 9] = [
     ),
 ];
 
+type Compiled = (RegexSet, Vec<(&'static str, Regex)>);
+
+/// The patterns, compiled once a process: that takes longer than a replay. Clones share the programs.
+static COMPILED: LazyLock<Result<Compiled, regex::Error>> = LazyLock::new(|| {
+    let each = PATTERNS.iter().map(|(name, pattern)| Ok((*name, Regex::new(pattern)?)));
+    Ok((RegexSet::new(PATTERNS.map(|(_, pattern)| pattern))?, each.collect::<Result<_, regex::Error>>()?))
+});
+
 /// Replaces secrets by placeholders.
 #[derive(Debug)]
 pub struct Redactor {
@@ -43,15 +52,8 @@ impl Redactor {
     /// # Errors
     /// Where a pattern is malformed.
     pub fn new(key: [u8; 32]) -> Result<Self, regex::Error> {
-        Ok(Self {
-            key,
-            key_id: Hash::of(&key).short()[..8].to_owned(),
-            any: RegexSet::new(PATTERNS.map(|(_, pattern)| pattern))?,
-            patterns: PATTERNS
-                .iter()
-                .map(|(name, pattern)| Ok((*name, Regex::new(pattern)?)))
-                .collect::<Result<_, regex::Error>>()?,
-        })
+        let (any, patterns) = COMPILED.clone()?;
+        Ok(Self { key, key_id: Hash::of(&key).short()[..8].to_owned(), any, patterns })
     }
 
     /// Names the key without telling it.
@@ -101,11 +103,20 @@ impl Redactor {
     fn replacement(&self, name: &str, found: &Captures<'_>) -> String {
         let whole = found.get(0).map_or("", |all| all.as_str());
         let secret = found.name("secret").map_or(whole, |secret| secret.as_str());
-        if secret.starts_with("[redacted:") {
+        if is_placeholder(secret) {
             return whole.to_owned();
         }
         let digest = Hash::new(*blake3::keyed_hash(&self.key, secret.as_bytes()).as_bytes()).short();
         whole.replacen(secret, &format!("[redacted:{name}:{}]", &digest[..8]), 1)
+    }
+}
+
+/// Whether a value is a placeholder already, or what the cutting of a long result left of one.
+fn is_placeholder(value: &str) -> bool {
+    let first = value.lines().next().unwrap_or_default();
+    match first.is_empty() {
+        true => value.trim_start().starts_with("[... "),
+        false => first.starts_with("[redacted:") || "[redacted:".starts_with(first),
     }
 }
 
@@ -139,6 +150,15 @@ mod tests {
     fn ordinary_text_is_not_touched_or_copied() {
         for text in ["the task is sk-ipped", "bearer of news", r#"{"password_hint": null}"#, ""] {
             assert!(matches!(redactor().text(text), Cow::Borrowed(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_cut_left_of_a_placeholder_is_left_alone() {
+        let whole = redactor().text("{\"password\":\"hunter2\"}").into_owned();
+        for cut in 12..whole.len() {
+            let text = format!("{}\n[... 9 of 40 characters left out ...]\n{}", &whole[..cut], "x\"}");
+            assert_eq!(Redactor::new([8; 32]).unwrap().text(&text), text, "cut at {cut}");
         }
     }
 

@@ -333,7 +333,9 @@ fn reopen(root: &mut Span, resumed: &Resumed) {
     root.open = true;
     root.ended_at_ns = None;
     root.status = SpanStatus::default();
-    for ended in [name::ERROR_TYPE, name::STOP_REASON, name::STOP_TRIGGER, name::STOP_EVIDENCE, name::RUN_ANSWER] {
+    for ended in
+        [name::ERROR_TYPE, name::STOP_REASON, name::STOP_TRIGGER, name::STOP_EVIDENCE, name::RUN_ANSWER]
+    {
         root.attributes.remove(ended);
     }
     set(root, name::RUN_STATUS, RunStatus::Running.as_str());

@@ -50,9 +50,10 @@ impl FileDisk {
 fn alone(file: File) -> io::Result<File> {
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process is writing it: the run is going on there"))
-        }
+        Err(TryLockError::WouldBlock) => Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "another process is writing it: the run is going on there",
+        )),
         Err(TryLockError::Error(why)) => Err(why),
     }
 }
