@@ -143,7 +143,7 @@ impl Observer for Watcher {
         }
         match fact {
             Fact::RunStarted(fact) => {
-                say::talk(&format!("run {} of {} on {}", fact.run_id, fact.agent, fact.model))
+                say::talk(&format!("run {} of {} on {}", fact.run_id, fact.agent, fact.model));
             }
             Fact::ModelAnswered(fact) => {
                 if let Some(response) = &fact.response {

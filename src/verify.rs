@@ -40,7 +40,7 @@ pub(crate) async fn run(args: Args) -> Done {
             match problems.is_empty() {
                 true => say::data(&format!("{}: whole and unchanged: {summary}", path.display()))?,
                 false => {
-                    problems.iter().for_each(|problem| say::error(&format!("{}: {problem}", path.display())))
+                    problems.iter().for_each(|problem| say::error(&format!("{}: {problem}", path.display())));
                 }
             }
         }

@@ -76,7 +76,7 @@ pub async fn drive(
     let run_id = started.run_id.clone();
     let mut driver = Driver { setup, run, run_id, conversation, recorder, observer, heard: Vec::new() };
     driver.record(Fact::RunStarted(Box::new(started)))?;
-    driver.to_the_end().await
+    driver.run_to_end().await
 }
 
 struct Driver<'a> {
@@ -90,7 +90,7 @@ struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    async fn to_the_end(&mut self) -> Result<Outcome, TapeError> {
+    async fn run_to_end(&mut self) -> Result<Outcome, TapeError> {
         loop {
             if !self.run.is_stopping()
                 && let Some(by) = self.setup.ports.interrupted()

@@ -259,7 +259,7 @@ impl Run {
                         self.state.phase = Phase::Backoff { turn: fact.turn, attempt: fact.attempt, ms };
                         vec![Event::Retrying { turn: fact.turn, ms, why: fault.message.clone() }]
                     }
-                    Err(stop) => self.stop(stop),
+                    Err(stop) => self.stop(*stop),
                 }
             }
             (None, None) => self.stop(Stop::new(StopReason::ModelError, "empty_answer")),

@@ -76,7 +76,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(why) => {
-            eprintln!("{why}");
+            why.lines().for_each(|line| println!("cargo::error={line}"));
             ExitCode::FAILURE
         }
     }

@@ -57,7 +57,7 @@ pub async fn resume(
     let heard = heard_since_last_intent(lines);
     let mut driver = Driver { setup, run, run_id, conversation, recorder, observer, heard };
     driver.record(Fact::Resumed(Box::new(resumed)))?;
-    Ok(driver.to_the_end().await?)
+    Ok(driver.run_to_end().await?)
 }
 
 /// Whether something the model is shown was redacted: then the tape does not hold what the run knew.

@@ -41,7 +41,7 @@ impl Driver<'_> {
         }))
         .await;
         for (one, executed, permission) in results {
-            self.finish(one.key, one.call, executed, permission)?;
+            self.finish(one.key, one.call, &executed, permission)?;
         }
         Ok(())
     }
@@ -97,7 +97,7 @@ impl Driver<'_> {
                 attempts: 0,
                 latency_ns: 0,
             };
-            self.finish(one.key, one.call, executed, None)?;
+            self.finish(one.key, one.call, &executed, None)?;
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Driver<'_> {
         &mut self,
         key: CallKey,
         call: ToolCall,
-        executed: Executed,
+        executed: &Executed,
         permission: Option<String>,
     ) -> Result<(), TapeError> {
         let arguments = canonical_text(&call.arguments);

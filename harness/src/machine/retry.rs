@@ -19,9 +19,10 @@ pub const TIMEOUT_MS: [u64; 2] = [2000, 5000];
 ///
 /// # Errors
 /// The stop, where there is no next attempt.
-pub(super) fn after(budget: &Budget, state: &State, attempt: u32, fault: &Fault) -> Result<u64, Stop> {
-    let stop =
-        |reason, trigger: &str| Stop { detail: Some(fault.message.clone()), ..Stop::new(reason, trigger) };
+pub(super) fn after(budget: &Budget, state: &State, attempt: u32, fault: &Fault) -> Result<u64, Box<Stop>> {
+    let stop = |reason, trigger: &str| {
+        Box::new(Stop { detail: Some(fault.message.clone()), ..Stop::new(reason, trigger) })
+    };
     let schedule = match fault.class {
         FaultClass::Transient => &TRANSIENT_MS[..],
         FaultClass::Timeout => &TIMEOUT_MS[..],

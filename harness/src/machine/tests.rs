@@ -74,7 +74,7 @@ impl Told {
     }
 
     fn feed(&mut self, fact: Fact) -> Vec<Event> {
-        let at_ns = self.facts.len() as i64 * 1_000_000_000;
+        let at_ns = i64::try_from(self.facts.len()).unwrap() * 1_000_000_000;
         let events = self.run.feed(at_ns, &fact);
         self.facts.push((at_ns, fact));
         events

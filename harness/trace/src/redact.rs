@@ -179,7 +179,7 @@ mod tests {
             let once = redactor().text(&text).into_owned();
             prop_assert!(serde_json::from_str::<Value>(&once).is_ok());
             prop_assert!(!once.contains(&secret));
-            prop_assert_eq!(redactor().text(&once).into_owned(), once.clone());
+            prop_assert_eq!(redactor().text(&once).into_owned(), once);
         }
     }
 }
