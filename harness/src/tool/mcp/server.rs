@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStderr;
 use tokio::sync::Mutex;
-use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
 use trace::fact::Fault;
 use trace::outcome::FaultClass;
 
@@ -173,9 +173,13 @@ impl Server {
                 (about.serve(transport).await, Stderr::default())
             }
         };
-        started
-            .map(|service| Connection { service, stderr: stderr.clone() })
-            .map_err(|why| self.no_start(&why, &stderr))
+        match started {
+            Ok(service) => Ok(Connection { service, stderr }),
+            Err(why) => {
+                stderr.to_its_end().await;
+                Err(self.no_start(&why, &stderr))
+            }
+        }
     }
 
     fn no_start(&self, why: &ClientInitializeError, stderr: &Stderr) -> Fault {
@@ -238,21 +242,30 @@ fn spawn(
     TokioChildProcess::builder(command).stderr(Stdio::piped()).spawn()
 }
 
+/// How long a server that did not start may take to say why.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
 /// The end of what a server writes to its standard error, for messages.
 #[derive(Debug, Clone, Default)]
 struct Stderr {
     tail: Arc<StdMutex<Vec<u8>>>,
-    _reading: Arc<JoinSet<()>>,
+    reading: TaskTracker,
 }
 
 impl Stderr {
     fn of(pipe: Option<ChildStderr>) -> Self {
         let tail: Arc<StdMutex<Vec<u8>>> = Arc::default();
-        let mut reading = JoinSet::new();
+        let reading = TaskTracker::new();
         if let Some(pipe) = pipe {
             reading.spawn(keep_tail(pipe, tail.clone()));
         }
-        Self { tail, _reading: Arc::new(reading) }
+        reading.close();
+        Self { tail, reading }
+    }
+
+    /// Waits a moment for the last words of a server that is dying.
+    async fn to_its_end(&self) {
+        let _ = tokio::time::timeout(LAST_WORDS, self.reading.wait()).await;
     }
 
     /// What was said, as the end of a message.

@@ -48,7 +48,8 @@ called AS (
         (sum(input_tokens) FILTER (WHERE is_model))::BIGINT AS input_tokens,
         (sum(output_tokens) FILTER (WHERE is_model))::BIGINT AS output_tokens,
         (sum(cache_read_tokens) FILTER (WHERE is_model))::BIGINT AS cached_input_tokens,
-        sum(cost_usd) FILTER (WHERE is_model) AS cost_usd,
+        -- Summed as decimals: a sum of doubles depends on the order of the rows in its last digits.
+        (sum(cost_usd::DECIMAL(38, 12)) FILTER (WHERE is_model))::DOUBLE AS cost_usd,
         arg_min(coalesce(response_model, request_model), place) FILTER (WHERE is_model) AS model,
         arg_max({'word': finish_reason, 'status': status}, place) FILTER (WHERE is_model) AS last_call,
         min(source_dialect) FILTER (WHERE is_model) AS source_dialect,
