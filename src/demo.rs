@@ -119,12 +119,7 @@ fn agent(provider: &Loopback, wire: &str) -> Result<Agent, Failure> {
     config.agent.prompt_file = None;
     config.agent.prompt = PROMPT.to_owned();
     config.model.wire = wire.to_owned();
-    // This wire's addresses end before the version.
-    let base_url = provider.base_url();
-    config.model.base_url = Some(match wire {
-        "messages" => base_url.trim_end_matches("/v1").to_owned(),
-        _ => base_url,
-    });
+    config.model.base_url = Some(provider.base_url());
     for tool in &mut config.tools {
         if let Some(name) = tool.command.first_mut() {
             *name = program.display().to_string();
