@@ -3,7 +3,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::print_stdout,
     reason = "a test that cannot go on panics, and one that skips says so"
 )]
 

@@ -3,7 +3,6 @@
 #![expect(
     clippy::expect_used,
     clippy::panic,
-    clippy::print_stdout,
     reason = "helpers of tests; the lint's own exception covers test functions only"
 )]
 
