@@ -14,6 +14,7 @@ mod house;
 mod kit;
 mod mutation;
 mod offline;
+mod old_tape;
 mod provider_fault;
 mod replay;
 mod reseal;

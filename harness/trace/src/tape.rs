@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// The version this program writes; it reads all versions up to this one.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// A line longer than this is refused when reading: 256 MiB, four times the largest response kept.
 pub const MAX_LINE_BYTES: usize = 256 * 1024 * 1024;
 /// File name ending of a tape being written.
