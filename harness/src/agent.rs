@@ -76,6 +76,8 @@ pub struct Task {
     pub tags: Vec<String>,
     /// The trace and span of the caller.
     pub parent: Option<(TraceId, SpanId)>,
+    /// The run that starts this one, where it is a part of another.
+    pub parent_run_id: Option<RunId>,
     /// The run that this one replays, and how.
     pub replay_of: Option<(RunId, String)>,
 }
@@ -257,24 +259,27 @@ pub async fn record(
     studio: &Studio,
     observer: &mut dyn Observer,
 ) -> Result<Finished, TapeError> {
-    let run_id = RunId::from_draw(setup.ports.draw());
-    let mut writer =
-        TapeWriter::create(&studio.tapes, &run_id, crate::port::wall_clock_ns(), studio.redactor.clone())?;
-    let started = run_started(setup, &task, run_id.clone(), &mut writer)?;
-    let outcome = drive(setup, started, &mut writer, observer).await?;
-    Ok(Finished { run_id, outcome, tape: writer.seal()? })
+    let identity = Identity::draw(&*setup.ports, &task);
+    record_as(identity, setup, task, studio, observer).await
 }
 
-/// The first fact of a run; its blobs are written to the recorder.
-fn run_started(
+/// As [`record`], for a caller who had to know before who the run is: one that starts runs of its own beside it.
+///
+/// # Errors
+/// Where the tape cannot be written.
+pub async fn record_as(
+    identity: Identity,
     setup: &Setup,
-    task: &Task,
-    run_id: RunId,
-    recorder: &mut dyn Recorder,
-) -> Result<RunStarted, TapeError> {
-    let trace_id = task.parent.map_or_else(|| drawn_trace_id(&*setup.ports), |(trace_id, _)| trace_id);
-    let identity = Identity { run_id, trace_id };
-    started_fact(&setup.config, &setup.toolbox, task, identity, recorder)
+    task: Task,
+    studio: &Studio,
+    observer: &mut dyn Observer,
+) -> Result<Finished, TapeError> {
+    let run_id = identity.run_id.clone();
+    let mut writer =
+        TapeWriter::create(&studio.tapes, &run_id, crate::port::wall_clock_ns(), studio.redactor.clone())?;
+    let started = started_fact(&setup.config, &setup.toolbox, &task, identity, &mut writer)?;
+    let outcome = drive(setup, started, &mut writer, observer).await?;
+    Ok(Finished { run_id, outcome, tape: writer.seal()? })
 }
 
 /// Who a run is, drawn once.
@@ -284,6 +289,16 @@ pub struct Identity {
     pub run_id: RunId,
     /// The trace its spans belong to.
     pub trace_id: TraceId,
+}
+
+impl Identity {
+    /// Draws who a run is; a run within another belongs to the other's trace.
+    #[must_use]
+    pub fn draw(ports: &dyn Ports, task: &Task) -> Self {
+        let run_id = RunId::from_draw(ports.draw());
+        let trace_id = task.parent.map_or_else(|| drawn_trace_id(ports), |(trace_id, _)| trace_id);
+        Self { run_id, trace_id }
+    }
 }
 
 /// The first fact of a run, as a function of what it depends on: an exact replay builds it again.
@@ -302,7 +317,7 @@ pub fn started_fact(
         run_id: identity.run_id,
         trace_id: identity.trace_id,
         parent_span_id: task.parent.map(|(_, span_id)| span_id),
-        parent_run_id: None,
+        parent_run_id: task.parent_run_id.clone(),
         agent: config.agent.name.clone(),
         service: config.agent.service.clone(),
         provider: config.model.provider.clone(),

@@ -167,6 +167,7 @@ impl Recording {
             trial: started.trial,
             tags: started.tags[own..].to_vec(),
             parent: started.parent_span_id.map(|span_id| (started.trace_id, span_id)),
+            parent_run_id: started.parent_run_id.clone(),
             replay_of: started.replay_of.clone().zip(started.replay_mode.clone()),
         }
     }

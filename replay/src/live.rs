@@ -77,7 +77,7 @@ pub async fn live(
         ports: Arc::new(Live::new(cancel, wall_time)),
     };
     let mut task = recorded.task();
-    task.parent = None;
+    (task.parent, task.parent_run_id) = (None, None);
     task.replay_of = Some((recorded.started.run_id.clone(), MODE.to_owned()));
     let finished = record(&setup, task, studio, observer).await?;
     let replayed = Tape::read(&finished.tape)?;

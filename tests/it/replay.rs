@@ -82,6 +82,7 @@ fn named() -> Kit {
     kit.task.trial = Some(2);
     kit.task.tags = vec!["task".to_owned()];
     kit.task.parent = Some((trace::id::TraceId::new([3; 16]), trace::id::SpanId::new([4; 8])));
+    kit.task.parent_run_id = Some(trace::id::RunId::from_draw(6));
     kit.task.replay_of = Some((trace::id::RunId::from_draw(5), "live_model".to_owned()));
     kit
 }
