@@ -239,11 +239,13 @@ impl Agent {
 }
 
 /// How long a run has been at work, pauses between processes left out.
-fn ran_for(tape: &Tape) -> Duration {
+#[must_use]
+pub fn ran_for(tape: &Tape) -> Duration {
     let mut worked = 0_i64;
     for pair in tape.lines().windows(2) {
         if !matches!(pair[1].fact, Fact::Resumed(_)) {
-            worked = worked.saturating_add(pair[1].at_ns.saturating_sub(pair[0].at_ns));
+            // A clock that was set back takes no time off what was worked.
+            worked = worked.saturating_add(pair[1].at_ns.saturating_sub(pair[0].at_ns).max(0));
         }
     }
     Duration::from_nanos(u64::try_from(worked).unwrap_or(0))

@@ -4,9 +4,10 @@
 //! before its effect, synced first if the effect leaves the process, and a result is on the tape before the
 //! machine hears it. A tape that cannot be written ends the run at once; nothing is done off the record.
 //!
-//! Parts: [`answer`] turns a reply into a fact, [`stage`] runs tool calls, [`resume`] enters the loop again.
+//! Parts: [`answer`] turns a reply into a fact, [`guard`] keeps panics of others out, [`stage`] runs tool calls, [`resume`] enters the loop again.
 
 mod answer;
+mod guard;
 mod resume;
 mod stage;
 
@@ -19,6 +20,7 @@ use crate::machine::{Event, Run, Step};
 use crate::model::{Delta, Model, Reply, WireRequest};
 use crate::port::Ports;
 use crate::tool::Toolbox;
+use guard::Guarded;
 use std::sync::Arc;
 use std::time::Duration;
 use trace::fact::{Cancelled, Fact, Fault, ModelAsked, RunEnded, RunStarted, Waited};
@@ -74,6 +76,7 @@ pub async fn drive(
     let conversation = Conversation::new(frame, recorder)?;
     let run = Run::new(setup.config.clone(), Arc::new(specs));
     let run_id = started.run_id.clone();
+    let observer = Guarded::new(observer);
     let mut driver = Driver { setup, run, run_id, conversation, recorder, observer, heard: Vec::new() };
     driver.record(Fact::RunStarted(Box::new(started)))?;
     driver.run_to_end().await
@@ -85,7 +88,7 @@ struct Driver<'a> {
     run_id: RunId,
     conversation: Conversation,
     recorder: &'a mut dyn Recorder,
-    observer: &'a mut dyn Observer,
+    observer: Guarded<'a>,
     heard: Vec<String>,
 }
 
@@ -161,7 +164,7 @@ impl Driver<'_> {
     /// Sends the request; an interruption drops it and becomes a fault.
     async fn send(&mut self, request: &WireRequest) -> Result<Reply, Fault> {
         let mut decoder = request.stream.then(|| self.setup.model.wire.stream());
-        let observer = &mut *self.observer;
+        let observer = &mut self.observer;
         let mut on_chunk = |bytes: &[u8]| {
             // Only for those who watch: the answer itself is decoded from the whole body.
             if let Some(Ok(deltas)) = decoder.as_mut().map(|decoder| decoder.push(bytes)) {
@@ -170,7 +173,7 @@ impl Driver<'_> {
         };
         tokio::select! {
             biased;
-            reply = self.setup.model.transport.send(request, &mut on_chunk) => reply,
+            reply = guard::brought(self.setup.model.transport.send(request, &mut on_chunk)) => reply,
             () = self.setup.ports.interruption() => Err(Fault::new(FaultClass::Cancelled, "cancelled")),
         }
     }

@@ -31,10 +31,13 @@ pub const DEADLINE: &str = "deadline";
 /// The word for an interruption by a person or a signal.
 pub const INTERRUPT: &str = "interrupt";
 
-/// The real world.
+/// The real world. Its clock is read once; from there on time only goes forward, so that a clock that is set
+/// anew neither uses a budget up nor lets anything end before it began.
 #[derive(Debug)]
 pub struct Live {
     cancel: CancellationToken,
+    began: tokio::time::Instant,
+    began_at_ns: i64,
     deadline: tokio::time::Instant,
 }
 
@@ -44,13 +47,15 @@ impl Live {
     pub fn new(cancel: CancellationToken, wall_time: Duration) -> Self {
         // A budget beyond the clock's range is no limit in practice: a century.
         const CENTURY: Duration = Duration::from_secs(3_155_760_000);
-        Self { cancel, deadline: tokio::time::Instant::now() + wall_time.min(CENTURY) }
+        let (began, began_at_ns) = (tokio::time::Instant::now(), wall_clock_ns());
+        Self { cancel, began, began_at_ns, deadline: began + wall_time.min(CENTURY) }
     }
 }
 
 impl Ports for Live {
     fn now_ns(&self) -> i64 {
-        wall_clock_ns()
+        let since = i64::try_from(self.began.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        self.began_at_ns.saturating_add(since)
     }
 
     fn draw(&self) -> u64 {
@@ -95,4 +100,18 @@ pub fn random() -> u64 {
     let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
     // Both halves hold fixed version bits; folded together every bit is random.
     high ^ low.rotate_left(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn time_passes_as_the_clock_that_is_never_set_tells_it() {
+        let live = Live::new(CancellationToken::new(), Duration::MAX);
+        let began = live.now_ns();
+        live.sleep(Duration::from_secs(3600)).await;
+        assert_eq!(live.now_ns() - began, 3_600_000_000_000);
+        assert_eq!(live.interrupted(), None, "a budget beyond the clock's range is none");
+    }
 }

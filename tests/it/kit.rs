@@ -148,14 +148,24 @@ impl Kit {
 
     /// What the driver takes, for stories that bring a recorder of their own.
     pub(crate) fn setup(&self) -> Setup {
-        let toolbox = Arc::new(self.toolbox());
         let wall_time = Duration::from_secs(self.config.budget.max_wall_time_seconds);
-        let ports: Arc<dyn Ports> = Arc::new(Live::new(self.cancel.clone(), wall_time));
+        let live = Live::new(self.cancel.clone(), wall_time);
+        self.setup_with(self.toolbox(), Arc::new(live), self.scripted())
+    }
+
+    /// The same with these tools, in another world and over another transport.
+    pub(crate) fn setup_with(
+        &self,
+        toolbox: Toolbox,
+        ports: Arc<dyn Ports>,
+        transport: Arc<dyn Transport>,
+    ) -> Setup {
+        let toolbox = Arc::new(toolbox);
         let retries = self.config.budget.max_retries_per_tool_call;
         Setup {
             config: Arc::new(self.config.clone()),
             hands: Arc::new(LiveHands::new(toolbox.clone(), ports.clone(), retries)),
-            model: self.model(self.scripted()),
+            model: self.model(transport),
             toolbox,
             ports,
         }

@@ -21,4 +21,6 @@ mod reseal;
 mod resume;
 mod run;
 mod run_edge;
+mod scenario;
+mod strike;
 mod tau_bench;

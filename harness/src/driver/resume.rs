@@ -3,6 +3,7 @@
 //! Place in the flow: tape -> machine -> driver. What was sent must be rebuilt as it was sent, or the run is not
 //! the same run; then resuming is refused.
 
+use super::guard::Guarded;
 use super::{Driver, Observer, Setup};
 use crate::conversation::Conversation;
 use crate::machine::Run;
@@ -54,6 +55,7 @@ pub async fn resume(
     if state.head.is_some_and(|head| head != rebuilt.head) || lines.iter().any(is_redacted) {
         return Err(ResumeError::Redacted);
     }
+    let observer = Guarded::new(observer);
     let heard = heard_since_last_intent(lines);
     let mut driver = Driver { setup, run, run_id, conversation, recorder, observer, heard };
     driver.record(Fact::Resumed(Box::new(resumed)))?;

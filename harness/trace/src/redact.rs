@@ -31,7 +31,8 @@ const PATTERNS: [(&str, &str); 9] = [
 
 type Compiled = (RegexSet, Vec<(&'static str, Regex)>);
 
-/// The patterns, compiled once a process: that takes longer than a replay. Clones share the programs.
+/// The patterns, compiled once a process: that takes longer than a replay. A clone would share the programs, but
+/// not what they have learnt of their input so far.
 static COMPILED: LazyLock<Result<Compiled, regex::Error>> = LazyLock::new(|| {
     let each = PATTERNS.iter().map(|(name, pattern)| Ok((*name, Regex::new(pattern)?)));
     Ok((RegexSet::new(PATTERNS.map(|(_, pattern)| pattern))?, each.collect::<Result<_, regex::Error>>()?))
@@ -42,8 +43,8 @@ static COMPILED: LazyLock<Result<Compiled, regex::Error>> = LazyLock::new(|| {
 pub struct Redactor {
     key: [u8; 32],
     key_id: String,
-    any: RegexSet,
-    patterns: Vec<(&'static str, Regex)>,
+    any: &'static RegexSet,
+    patterns: &'static [(&'static str, Regex)],
 }
 
 impl Redactor {
@@ -52,7 +53,7 @@ impl Redactor {
     /// # Errors
     /// Where a pattern is malformed.
     pub fn new(key: [u8; 32]) -> Result<Self, regex::Error> {
-        let (any, patterns) = COMPILED.clone()?;
+        let (any, patterns) = COMPILED.as_ref().map_err(Clone::clone)?;
         Ok(Self { key, key_id: Hash::of(&key).short()[..8].to_owned(), any, patterns })
     }
 

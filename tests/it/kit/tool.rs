@@ -5,18 +5,34 @@ use harness::policy::Permit;
 use harness::tool::{Effect, Risk, Tool, ToolSpec};
 use serde_json::json;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
+use std::time::Duration;
 use trace::fact::Fault;
 use trace::outcome::FaultClass;
 
 /// What happened, in order, told by whoever takes part.
 pub(crate) type Log = Arc<Mutex<Vec<String>>>;
 
+/// Ends what is said about panics that a story wants; others are told as ever.
+pub(crate) fn hush() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !info.payload_as_str().is_some_and(|said| said.ends_with("as this story wants it")) {
+                usual(info);
+            }
+        }));
+    });
+}
+
 /// What a tool does when it is called.
 #[derive(Debug, Clone)]
 pub(crate) enum Deed {
     /// It answers.
     Say(&'static str),
+    /// It answers after so many milliseconds.
+    After(u64, &'static str),
     /// It fails.
     Fail(FaultClass),
     /// It fails so many times, then answers.
@@ -81,6 +97,10 @@ impl InProcess {
             Deed::FailFirst(times, class) if before < times => Err(Fault::new(class, "not yet")),
             Deed::FailFirst(..) => Ok("at last".to_owned()),
             Deed::Say(text) => Ok(text.to_owned()),
+            Deed::After(ms, text) => {
+                tokio::time::sleep(Duration::from_millis(ms)).await;
+                Ok(text.to_owned())
+            }
             Deed::Fail(class) => Err(Fault::new(class, "it does not work")),
             Deed::Hang => std::future::pending().await,
             Deed::Panic => panic!("a tool that panics, as this story wants it"),

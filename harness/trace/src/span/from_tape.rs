@@ -70,16 +70,18 @@ impl Fold<'_> {
     }
 
     fn take(&mut self, line: &Line) {
-        self.last_at_ns = line.at_ns;
+        // A clock that was set back, or another machine's that is behind: no span ends before it begins.
+        let at_ns = line.at_ns.max(self.last_at_ns);
+        self.last_at_ns = at_ns;
         if let Some(turn) = line.fact.turn().and_then(|turn| self.turns.get_mut(&turn)) {
-            turn.last_at_ns = line.at_ns;
+            turn.last_at_ns = at_ns;
         }
         match &line.fact {
-            Fact::ModelAsked(fact) => self.asked(line.at_ns, fact),
-            Fact::ModelAnswered(fact) => self.answered(line.at_ns, fact),
-            Fact::ToolStarted(fact) => self.tool_started(line.at_ns, fact),
-            Fact::ToolFinished(fact) => self.tool_finished(line.at_ns, fact),
-            Fact::RunEnded(fact) => end(&mut self.root, line.at_ns, &fact.outcome),
+            Fact::ModelAsked(fact) => self.asked(at_ns, fact),
+            Fact::ModelAnswered(fact) => self.answered(at_ns, fact),
+            Fact::ToolStarted(fact) => self.tool_started(at_ns, fact),
+            Fact::ToolFinished(fact) => self.tool_finished(at_ns, fact),
+            Fact::RunEnded(fact) => end(&mut self.root, at_ns, &fact.outcome),
             Fact::Resumed(fact) => reopen(&mut self.root, fact),
             Fact::RunStarted(_) | Fact::Waited(_) | Fact::Cancelled(_) => {}
         }

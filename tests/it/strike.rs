@@ -1,0 +1,186 @@
+//! Faults at every place: each scenario is struck at each of its steps, and its promises must hold each time.
+//!
+//! A strike is a cancellation, a driver that is dropped, a panic in a watcher, a transport or a tool, a clock that
+//! jumps, a disk that fails, or a kill, which leaves the tape up to any line, whole or torn. [`world`] strikes,
+//! [`proof`] says what must hold. Time stands still while nothing waits, so thousands of runs take seconds.
+
+mod proof;
+mod world;
+
+use crate::kit::Kit;
+use crate::kit::tool::hush;
+use crate::scenario::{Scenario, all};
+use proof::Story;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use trace::outcome::StopReason;
+use trace::tape::Tape;
+use world::{HOUR_NS, Places, Strike, World};
+
+/// Cases when this was last changed; fewer means that a place is no longer reached.
+const STRIKES: usize = 3_000;
+/// The same of kills.
+const KILLS: usize = 800;
+
+/// Runs this for each scenario, on all cores, each on a paused clock and in a folder of its own.
+fn for_each_scenario<F: Future<Output = usize>>(
+    strike: impl Fn(Scenario, std::path::PathBuf) -> F + Sync,
+) -> usize {
+    let (next, count, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let scenarios = all();
+    hush();
+    std::thread::scope(|scope| {
+        let work = || {
+            while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::SeqCst)) {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_time()
+                    .start_paused(true)
+                    .build()
+                    .unwrap();
+                let folder = tempfile::tempdir().unwrap();
+                let case = std::panic::AssertUnwindSafe(|| {
+                    runtime.block_on(strike(*scenario, folder.path().to_owned()))
+                });
+                match std::panic::catch_unwind(case) {
+                    Ok(cases) => _ = count.fetch_add(cases, Ordering::SeqCst),
+                    Err(_) => failed.lock().unwrap().push(scenario.name),
+                }
+            }
+        };
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        (0..cores).for_each(|_| _ = scope.spawn(work));
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "these broke a promise, see above: {failed:?}");
+    count.into_inner()
+}
+
+/// The scenario as it goes when nothing strikes, and the places where something can.
+async fn unstruck(scenario: Scenario, folder: &Path) -> (Story, Places) {
+    let kit = (scenario.kit)();
+    let world = World::new(&kit, Strike::Nothing);
+    let outcome = world.perform(&kit, &folder.join("whole.tape")).await.unwrap().unwrap();
+    assert_eq!(outcome.stop_reason, scenario.stop, "{}: {outcome:?}", scenario.name);
+    let story = Story::of(&kit, &folder.join("whole.tape"), outcome);
+    story.holds(scenario.name).await;
+    (story, world.places())
+}
+
+/// Goes on with a tape to its end in another world, where nothing strikes.
+async fn go_on(kit: &Kit, path: &Path) -> Option<Story> {
+    let tape = Tape::read(path).ok().filter(|tape| tape.started().is_some())?;
+    let rest = proof::unsaid(kit, &tape);
+    let kit = Kit { cancel: Default::default(), ..kit.clone().say(rest) };
+    let outcome = World::after(&kit, &tape).go_on(&kit, &tape).await;
+    Some(Story::of(&kit, path, outcome))
+}
+
+#[test]
+fn a_run_struck_at_any_step_keeps_its_promises_and_goes_on_as_if_nothing_had_been() {
+    let cases = for_each_scenario(|scenario, folder| async move {
+        let (whole, places) = unstruck(scenario, &folder).await;
+        let mut cases = 0;
+        for strike in places.strikes(HOUR_NS) {
+            let what = format!("{}: {strike:?}", scenario.name);
+            let path = folder.join("struck.tape");
+            let kit = (scenario.kit)();
+            let ended = World::new(&kit, strike).perform(&kit, &path).await;
+            match ended {
+                Some(Ok(outcome)) => {
+                    let story = Story::of(&kit, &path, outcome);
+                    story.holds(&what).await;
+                    ended_well(&whole, &story, strike, &what);
+                    if story.outcome.stop_reason == StopReason::Aborted {
+                        let again = go_on(&kit, &path).await.unwrap();
+                        again.holds(&what).await;
+                        let same = scenario.stop != StopReason::Completed
+                            || again.outcome.answer == whole.outcome.answer;
+                        assert!(same, "{what}: {:?}", again.outcome);
+                    }
+                }
+                // Dropped, or its disk failed: another process goes on with what is on the tape.
+                _ => match go_on(&kit, &path).await {
+                    Some(story) => {
+                        story.holds(&what).await;
+                        whole.is_told_by(&story, &what);
+                    }
+                    None => assert_eq!(kit.tools.iter().map(|tool| tool.entered()).sum::<u32>(), 0, "{what}"),
+                },
+            }
+            cases += 1;
+        }
+        cases
+    });
+    println!("{cases} strikes");
+    assert!(cases >= STRIKES, "only {cases} strikes, there were {STRIKES}: a place is no longer reached");
+}
+
+/// How a run that came to its end may end under this strike.
+fn ended_well(whole: &Story, story: &Story, strike: Strike, what: &str) {
+    let (reason, usual) = (story.outcome.stop_reason, whole.outcome.stop_reason);
+    match strike {
+        // A watcher changes nothing, nor does a clock that was set back.
+        Strike::Watcher(_) => whole.is_told_by(story, what),
+        Strike::Clock(_, by) if by < 0 => whole.is_told_by(story, what),
+        Strike::Clock(..) => {
+            let no_time = reason == StopReason::Timeout || story.outcome.trigger == "retry_beyond_wall_time";
+            assert!(reason == usual || no_time, "{what}: {:?}", story.outcome);
+        }
+        Strike::Cancel(_) | Strike::CancelAt(_) => {
+            assert!([usual, StopReason::Aborted].contains(&reason), "{what}: {reason}");
+        }
+        Strike::Piece(_) => assert_eq!(reason, StopReason::ModelError, "{what}"),
+        Strike::Tool(_) => assert_ne!(reason, StopReason::Unknown, "{what}"),
+        Strike::Nothing | Strike::Drop(_) | Strike::Disk(_) => {
+            panic!("{what}: it cannot have come to its end")
+        }
+    }
+}
+
+#[test]
+fn a_run_killed_after_any_line_whole_or_torn_goes_on_as_if_nothing_had_been() {
+    let cases = for_each_scenario(|scenario, folder| async move {
+        let (whole, _) = unstruck(scenario, &folder).await;
+        let text = std::fs::read_to_string(whole.tape.path()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let path = folder.join("killed.tape");
+        let mut cases = 0;
+        for kept in 1..lines.len() {
+            // The last line whole, torn at its beginning, or torn in its middle: one after the other.
+            let tail = match kept % 3 {
+                0 => "",
+                1 => "{\"seq\":",
+                _ => &lines[kept][..lines[kept].len() / 2],
+            };
+            let what = format!("{}: killed after line {kept}, then {} bytes", scenario.name, tail.len());
+            std::fs::write(&path, format!("{}\n{tail}", lines[..kept].join("\n"))).unwrap();
+            let kit = (scenario.kit)();
+            let Some(story) = go_on(&kit, &path).await else { continue };
+            story.holds(&what).await;
+            whole.is_told_by(&story, &what);
+            cases += 1 + killed_again(scenario, &whole, &story, kept, &what).await;
+        }
+        cases
+    });
+    println!("{cases} kills");
+    assert!(cases >= KILLS, "only {cases} kills, there were {KILLS}: a place is no longer reached");
+}
+
+/// The second process dies too, at a line of its own: a third one goes on.
+async fn killed_again(scenario: Scenario, whole: &Story, story: &Story, kept: usize, what: &str) -> usize {
+    let text = std::fs::read_to_string(story.tape.path()).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let again = kept + 1 + kept % (lines.len() - kept).max(2);
+    if again >= lines.len() {
+        return 0;
+    }
+    let path = story.tape.path().with_extension("again.tape");
+    std::fs::write(&path, lines[..again].join("\n") + "\n{").unwrap();
+    let kit = (scenario.kit)();
+    let what = format!("{what}, and again after line {again}");
+    let Some(story) = go_on(&kit, &path).await else { return 0 };
+    story.holds(&what).await;
+    whole.is_told_by(&story, &what);
+    1
+}
