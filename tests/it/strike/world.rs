@@ -115,7 +115,7 @@ impl World {
     /// The world of another process that goes on with this tape, on a machine whose clock is an hour off, behind or
     /// ahead. It has the wall time that is left.
     pub(super) fn after(kit: &Kit, tape: &Tape) -> Self {
-        let off = if tape.lines().len() % 2 == 0 { -HOUR_NS } else { HOUR_NS };
+        let off = if tape.lines().len().is_multiple_of(2) { -HOUR_NS } else { HOUR_NS };
         Self::at(kit, Strike::Nothing, BEGIN_NS + off, harness::agent::ran_for(tape))
     }
 
