@@ -11,6 +11,7 @@ mod json;
 mod matching;
 mod regex;
 mod reward;
+mod rule;
 mod stop_reason;
 mod tool_sequence;
 
@@ -130,6 +131,7 @@ const REGISTRY: &[(&str, Build)] = &[
     ("json", built::<json::Json>),
     ("regex", built::<regex::Matches>),
     ("reward", built::<reward::Reward>),
+    ("rule", built::<rule::Rules>),
     ("stop_reason", built::<stop_reason::Stopped>),
     ("tool_sequence", built::<tool_sequence::ToolSequence>),
 ];
@@ -194,7 +196,7 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_names_the_known_ones() {
-        insta::assert_snapshot!(build("exakt", Map::new()).unwrap_err(), @"unknown kind `exakt`; one of: budget, contains, exact, json, regex, reward, stop_reason, tool_sequence");
+        insta::assert_snapshot!(build("exakt", Map::new()).unwrap_err(), @"unknown kind `exakt`; one of: budget, contains, exact, json, regex, reward, rule, stop_reason, tool_sequence");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use trace::fact::Fact;
-use trace::id::RunId;
+use trace::id::{CallKey, Hash, RunId};
 use trace::outcome::{RunStatus, StopReason, ToolStatus};
 
 /// One run to be judged.
@@ -45,6 +45,12 @@ pub struct ToolCall {
     pub arguments: Option<String>,
     /// How it ended.
     pub status: Option<ToolStatus>,
+    /// Which call of the run.
+    pub key: CallKey,
+    /// Hash of tool name and canonical arguments; `None` where the source left the arguments out.
+    pub args_hash: Option<Hash>,
+    /// Hash of the canonical result; `None` where the source left the result out.
+    pub result_hash: Option<Hash>,
 }
 
 /// Facts that make no run which could be judged.
@@ -98,7 +104,7 @@ impl Subject {
 struct Gathered<'a> {
     started: Option<&'a RunId>,
     ended: Option<&'a trace::outcome::Outcome>,
-    tool_calls: Vec<(trace::id::CallKey, ToolCall)>,
+    tool_calls: Vec<ToolCall>,
     answered_turns: BTreeSet<u32>,
     input_tokens: Known,
     output_tokens: Known,
@@ -130,14 +136,14 @@ impl<'a> Gathered<'a> {
                     self.output_tokens.add(response.usage.output_tokens);
                 }
             }
-            Fact::ToolFinished(call) => self.tool_calls.push((
-                call.key,
-                ToolCall {
-                    tool_name: call.tool_name.clone(),
-                    arguments: Some(call.arguments.clone()),
-                    status: Some(call.status),
-                },
-            )),
+            Fact::ToolFinished(call) => self.tool_calls.push(ToolCall {
+                tool_name: call.tool_name.clone(),
+                arguments: Some(call.arguments.clone()),
+                status: Some(call.status),
+                key: call.key,
+                args_hash: Some(call.args_hash),
+                result_hash: Some(call.result_hash),
+            }),
             Fact::RunEnded(ended) => self.ended = Some(&ended.outcome),
             // What ended before it went on was not the end.
             Fact::Resumed(_) => self.ended = None,
@@ -149,7 +155,7 @@ impl<'a> Gathered<'a> {
         let run_id = self.started.ok_or(SubjectError::NoStart)?.clone();
         let outcome = self.ended.ok_or_else(|| SubjectError::NotEnded(run_id.clone()))?;
         // Calls of one turn may finish in any order; what the agent asked for is ordered by their keys.
-        self.tool_calls.sort_by_key(|(key, _)| *key);
+        self.tool_calls.sort_by_key(|call| call.key);
         let answered = !self.answered_turns.is_empty();
         #[expect(clippy::cast_precision_loss, reason = "milliseconds of a run stay far below 2^53")]
         let latency_ms = outcome.duration_ms as f64;
@@ -158,7 +164,7 @@ impl<'a> Gathered<'a> {
             answer: outcome.answer.clone(),
             stop_reason: outcome.stop_reason,
             status: outcome.status,
-            tool_calls: self.tool_calls.into_iter().map(|(_, call)| call).collect(),
+            tool_calls: self.tool_calls,
             turns: Some(u64::from(outcome.turns)),
             input_tokens: self.input_tokens.0.filter(|_| answered),
             output_tokens: self.output_tokens.0.filter(|_| answered),
@@ -200,10 +206,14 @@ pub(crate) mod sample {
     pub(crate) fn calling(calls: &[(&str, serde_json::Value)]) -> Subject {
         let tool_calls = calls
             .iter()
-            .map(|(name, arguments)| ToolCall {
+            .zip(1..)
+            .map(|((name, arguments), turn)| ToolCall {
                 tool_name: (*name).to_owned(),
                 arguments: Some(arguments.to_string()),
                 status: Some(ToolStatus::Ok),
+                key: CallKey { turn, index: 0 },
+                args_hash: Some(trace::canonical::args_hash(name, &arguments.to_string())),
+                result_hash: Some(trace::canonical::result_hash("done")),
             })
             .collect();
         Subject { tool_calls, ..answering("done") }

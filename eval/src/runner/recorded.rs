@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use trace::id::RunId;
+use trace::id::{CallKey, Hash, RunId};
 use trace::outcome::{RunStatus, StopReason, ToolStatus};
 use trace::reader::{Reader, ReaderError};
 use trace::store::TableError;
@@ -80,6 +80,8 @@ struct CallRow {
     tool_name: Option<String>,
     arguments: Option<String>,
     status: Option<String>,
+    args_hash: Option<Hash>,
+    result_hash: Option<Hash>,
 }
 
 impl Recorded {
@@ -189,8 +191,16 @@ impl CallRow {
             tool_name: self.tool_name.unwrap_or_default(),
             arguments: self.arguments,
             status: self.status.as_deref().and_then(ToolStatus::from_word),
+            key: CallKey { turn: place(self.turn), index: place(self.call_index) },
+            args_hash: self.args_hash,
+            result_hash: self.result_hash,
         }
     }
+}
+
+/// A place in a run; 0 where the source does not tell it.
+fn place(number: Option<i64>) -> u32 {
+    number.and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
 }
 
 impl Execute for Recorded {
