@@ -1,7 +1,7 @@
 //! Data goes to stdout, talk to stderr. Colour is only an accent: no meaning is in it alone.
 
 use crate::exit::Failure;
-use comfy_table::{ContentArrangement, Table as Drawn, presets};
+use comfy_table::{ContentArrangement, Table as Drawn, TableComponent, presets};
 use serde::Serialize;
 use serde_json::Value;
 use std::io::{IsTerminal as _, Write as _};
@@ -59,7 +59,11 @@ pub(crate) fn is_colourful() -> bool {
 /// An answer as a table for people; unknown values show as `-`.
 pub(crate) fn draw(table: &Table) -> String {
     let mut drawn = Drawn::new();
+    // One line a row, so that a screen holds many and `grep` finds whole ones: only the header is underlined.
     drawn.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    for rule in [TableComponent::HorizontalLines, TableComponent::MiddleIntersections] {
+        drawn.remove_style(rule);
+    }
     drawn.set_header(table.columns.iter().map(|column| column.name.clone()));
     for row in &table.rows {
         drawn.add_row(row.iter().map(|value| clip(&plain(value))));
