@@ -8,6 +8,7 @@ mod eval;
 mod exit;
 mod house;
 mod import;
+mod interrupt;
 mod replay;
 mod resume;
 mod run;
@@ -86,7 +87,19 @@ fn main() -> ExitCode {
             return Exit::Infrastructure.into();
         }
     };
-    match runtime.block_on(dispatch(line.command)) {
+    let done = runtime.block_on(async {
+        tokio::select! {
+            biased;
+            done = dispatch(line.command) => Some(done),
+            () = interrupt::at_once() => None,
+        }
+    });
+    let Some(done) = done else {
+        say::talk("ended at once: what was recorded stays; go on with `loopdeck resume latest`");
+        runtime.shutdown_background();
+        return Exit::Interrupted.into();
+    };
+    match done {
         Ok(exit) => exit.into(),
         Err(failure) => {
             say::error(&failure.message);
@@ -112,19 +125,6 @@ async fn dispatch(command: Command) -> Done {
         Command::Demo(args) => demo::run(args).await,
         Command::Completions(args) => completions::run(&args),
     }
-}
-
-/// Cancelled by the first Ctrl-C; the second ends the process as the shell expects.
-fn on_interrupt(tasks: &mut tokio::task::JoinSet<()>) -> tokio_util::sync::CancellationToken {
-    let cancel = tokio_util::sync::CancellationToken::new();
-    let cancelled = cancel.clone();
-    tasks.spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            say::talk("interrupted: ending after recording what is under way");
-            cancelled.cancel();
-        }
-    });
-    cancel
 }
 
 #[cfg(test)]

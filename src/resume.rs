@@ -2,7 +2,7 @@
 
 use crate::exit::{Done, Failure};
 use crate::house::House;
-use crate::run::{Watcher, conclude};
+use crate::run::{Manner, Watcher, conclude};
 use harness::agent::Agent;
 use harness::driver::ResumeError;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// From here on at most so many seconds in all
     #[arg(long)]
     max_wall_time_seconds: Option<u64>,
-    /// Print the outcome as JSON instead of the answer
+    /// Print events as JSON lines while it runs; the last one holds the outcome
     #[arg(long)]
     json: bool,
     /// Say nothing while it runs
@@ -48,16 +48,17 @@ pub(crate) async fn run(args: Args) -> Done {
     budget.max_total_tokens = args.max_total_tokens.or(budget.max_total_tokens);
     budget.max_wall_time_seconds = args.max_wall_time_seconds.unwrap_or(budget.max_wall_time_seconds);
     let budget = (budget != agent.config.budget).then_some(budget);
+    let studio = house.studio()?;
+    let manner = Manner { json: args.json, quiet: args.quiet };
+    let mut watcher = Watcher::of_lines(manner, studio.redactor.clone(), tape.lines());
     let mut tasks = JoinSet::new();
-    let cancel = crate::on_interrupt(&mut tasks);
-    let mut watcher = Watcher { quiet: args.quiet };
-    let finished = agent.resume(&tape, budget, &house.studio()?, cancel, &mut watcher).await.map_err(
-        |why| match why {
+    let cancel = crate::interrupt::first(&mut tasks, watcher.teller());
+    let finished =
+        agent.resume(&tape, budget, &studio, cancel, &mut watcher).await.map_err(|why| match why {
             ResumeError::Tape(_) => Failure::infrastructure(why),
             other => Failure::usage(other),
-        },
-    )?;
-    conclude(&finished, args.json).await
+        })?;
+    conclude(&finished, watcher, manner, &args.folder).await
 }
 
 /// Only a run that did not come to a real end can go on.

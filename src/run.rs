@@ -1,16 +1,25 @@
 //! `loopdeck run`: an agent, a task, a tape.
+//!
+//! Parts: [`watcher`] tells what happens while it runs, on [`screen`] for people (with [`flow`] for streamed text and
+//! [`progress`] for the bar) and as [`event`]s for programs.
+
+mod event;
+mod flow;
+mod progress;
+#[cfg(test)]
+mod sample;
+mod screen;
+mod watcher;
+
+pub(crate) use watcher::{Manner, Watcher};
 
 use crate::exit::{Done, Exit, Failure};
 use crate::house::House;
 use crate::say;
 use harness::agent::{Agent, AgentError, Finished, Task};
-use harness::driver::Observer;
-use harness::machine::Event;
-use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tokio::task::JoinSet;
-use trace::fact::Fact;
-use trace::outcome::{RunStatus, ToolStatus};
+use trace::outcome::RunStatus;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -26,7 +35,7 @@ pub(crate) struct Args {
     /// A word to find the run by; may be given again
     #[arg(long = "tag")]
     tags: Vec<String>,
-    /// Print the outcome as JSON instead of the answer
+    /// Print events as JSON lines while it runs; the last one holds the outcome
     #[arg(long)]
     json: bool,
     /// Say nothing while it runs
@@ -47,18 +56,33 @@ pub(crate) async fn run(args: Args) -> Done {
     let studio = house.studio()?;
     let task =
         Task { text: read_task(&args.task)?, session_id: args.session, tags: args.tags, ..Task::default() };
+    let manner = Manner { json: args.json, quiet: args.quiet };
+    let mut watcher = Watcher::new(manner, studio.redactor.clone());
     let mut tasks = JoinSet::new();
-    let cancel = crate::on_interrupt(&mut tasks);
-    let mut watcher = Watcher { quiet: args.quiet };
+    let cancel = crate::interrupt::first(&mut tasks, watcher.teller());
     let finished = agent.run(task, &studio, cancel, &mut watcher).await.map_err(Failure::infrastructure)?;
-    conclude(&finished, args.json).await
+    let folder = args.agent.parent().unwrap_or(Path::new(""));
+    conclude(&finished, watcher, manner, folder).await
 }
 
-/// Tells how a run ended, sends a copy of its spans, and gives the exit code.
-pub(crate) async fn conclude(finished: &Finished, as_json: bool) -> Done {
-    tell(finished, as_json)?;
+/// Tells how a run ended, sends a copy of its spans, and gives the exit code. `folder` is where its tools run.
+pub(crate) async fn conclude(finished: &Finished, watcher: Watcher, manner: Manner, folder: &Path) -> Done {
+    let shown = watcher.close();
+    let go_on = finished.outcome.evidence.resumable.then(|| go_on(finished, folder));
+    match manner.json {
+        true => event::of_end(finished, go_on.as_deref()).iter().for_each(say::event),
+        false => tell(finished, go_on.as_deref(), &shown)?,
+    }
     export(finished).await;
     Ok(Exit::of_stop(finished.outcome.stop_reason))
+}
+
+/// The command that goes on with the run from where the person is now.
+fn go_on(finished: &Finished, folder: &Path) -> String {
+    match folder.as_os_str().is_empty() || folder == Path::new(".") {
+        true => format!("loopdeck resume {}", finished.run_id),
+        false => format!("loopdeck resume {} --folder {}", finished.run_id, folder.display()),
+    }
 }
 
 fn read_task(task: &str) -> Result<String, Failure> {
@@ -73,19 +97,17 @@ fn read_task(task: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn tell(finished: &Finished, as_json: bool) -> Result<(), Failure> {
+/// Tells the end to people; the answer goes to stdout, unless it stands on the same terminal already.
+fn tell(finished: &Finished, go_on: Option<&str>, shown: &str) -> Result<(), Failure> {
     let outcome = &finished.outcome;
-    if as_json {
-        return say::json(&json!({ "run_id": finished.run_id, "outcome": outcome, "tape": finished.tape }));
-    }
     let tokens =
         outcome.usage.total().map_or("unknown tokens".to_owned(), |tokens| format!("{tokens} tokens"));
     let cost = outcome.cost_usd.map_or("unpriced".to_owned(), |cost| format!("${cost:.4}"));
     say::talk(&format!(
-        "{} after {} turns, {} tool calls, {tokens}, {cost}, {} ms",
+        "{} after {}, {}, {tokens}, {cost}, {} ms",
         say::accent(outcome.stop_reason.as_str(), colour(outcome.status)),
-        outcome.turns,
-        outcome.tool_calls,
+        say::counted(outcome.turns, "turn"),
+        say::counted(outcome.tool_calls, "tool call"),
         outcome.duration_ms
     ));
     if outcome.status != RunStatus::Completed {
@@ -95,10 +117,11 @@ fn tell(finished: &Finished, as_json: bool) -> Result<(), Failure> {
         }
     }
     say::talk(&format!("see:  loopdeck show {}", finished.run_id));
-    if outcome.evidence.resumable {
-        say::talk(&format!("go on: loopdeck resume {}", finished.run_id));
+    if let Some(go_on) = go_on {
+        say::talk(&format!("go on: {go_on}"));
     }
     match &outcome.answer {
+        Some(answer) if answer.trim() == shown.trim() && say::stdout_is_terminal() => Ok(()),
         Some(answer) => say::data(answer),
         None => Ok(()),
     }
@@ -129,53 +152,4 @@ async fn export(finished: &Finished) {
         let why = exported.why.unwrap_or_default();
         say::warn(&format!("{} of {} spans could not be exported: {why}", exported.lost, spans.len()));
     }
-}
-
-/// Says on stderr what the run does.
-pub(crate) struct Watcher {
-    pub(crate) quiet: bool,
-}
-
-impl Observer for Watcher {
-    fn recorded(&mut self, _seq: u64, _at_ns: i64, fact: &Fact) {
-        if self.quiet {
-            return;
-        }
-        match fact {
-            Fact::RunStarted(fact) => {
-                say::talk(&format!("run {} of {} on {}", fact.run_id, fact.agent, fact.model));
-            }
-            Fact::ModelAnswered(fact) => {
-                if let Some(response) = &fact.response {
-                    let text = trace::message::joined_text(&response.parts);
-                    if !text.trim().is_empty() && fact.response.as_ref().is_some_and(|r| has_calls(&r.parts))
-                    {
-                        say::talk(&format!("turn {}: {}", fact.turn, say::clip(&text)));
-                    }
-                }
-            }
-            Fact::ToolFinished(fact) => {
-                let mark = if fact.status == ToolStatus::Ok { "32" } else { "31" };
-                say::talk(&format!(
-                    "turn {}: {} {} {} {} ms",
-                    fact.key.turn,
-                    fact.tool_name,
-                    say::clip(&fact.arguments),
-                    say::accent(fact.status.as_str(), mark),
-                    fact.latency_ns / 1_000_000
-                ));
-            }
-            _ => {}
-        }
-    }
-
-    fn event(&mut self, event: &Event) {
-        if let (false, Event::Retrying { turn, ms, why }) = (self.quiet, event) {
-            say::talk(&format!("turn {turn}: trying again in {ms} ms: {}", say::clip(why)));
-        }
-    }
-}
-
-fn has_calls(parts: &[trace::message::Part]) -> bool {
-    trace::message::tool_calls(parts).next().is_some()
 }

@@ -30,6 +30,17 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     data(&serde_json::to_string_pretty(value).map_err(Failure::infrastructure)?)
 }
 
+/// Writes one JSON object as a line. Nobody is left to read it if stdout is closed.
+pub(crate) fn event(value: &Value) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{value}").and_then(|()| out.flush());
+}
+
+/// Whether a person sees stdout.
+pub(crate) fn stdout_is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
 /// Says something to the person at the terminal.
 pub(crate) fn talk(text: &str) {
     // Nobody is left to hear it if stderr is closed.
@@ -92,8 +103,19 @@ fn trimmed(text: &str) -> &str {
 
 /// One line of at most 160 characters, without characters that would move the cursor.
 pub(crate) fn clip(text: &str) -> String {
+    clip_to(text, 160)
+}
+
+/// One line of at most so many characters, without characters that would move the cursor.
+pub(crate) fn clip_to(text: &str, most: usize) -> String {
     let line: String = text.chars().map(|one| if one.is_control() { ' ' } else { one }).collect();
-    harness::machine::finish::clip(&line, 160)
+    harness::machine::finish::clip(&line, most)
+}
+
+/// A number with its thing, in the plural where there is not exactly one.
+pub(crate) fn counted(number: u32, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{plural}")
 }
 
 /// An answer as CSV. Source: RFC 4180.
