@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args) -> Done {
     }
     let house = House::open()?;
     let mut tasks = JoinSet::new();
-    let cancel = crate::interrupt::first(&mut tasks, crate::say::talk);
+    let cancel = crate::interrupt::first(&mut tasks, crate::interrupt::plainly);
     let player = script::player().map_err(Failure::infrastructure)?;
     let provider = Loopback::start(player).await.map_err(Failure::infrastructure)?;
     say::talk(&format!(

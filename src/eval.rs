@@ -77,7 +77,7 @@ async fn judge(
     baseline: Option<&Report>,
 ) -> Result<Report, Failure> {
     let mut tasks = JoinSet::new();
-    let cancel = crate::interrupt::first(&mut tasks, crate::say::talk);
+    let cancel = crate::interrupt::first(&mut tasks, crate::interrupt::plainly);
     let interrupted = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let (flag, cancelled) = (interrupted.clone(), cancel.clone());
     tasks.spawn(async move {

@@ -9,20 +9,37 @@ use tokio_util::sync::CancellationToken;
 
 static AT_ONCE: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
 
+/// Where an interruption came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Most likely the keyboard, whose terminal then shows `^C`.
+    Key,
+    /// Another process.
+    Process,
+}
+
 /// Cancelled by the first interruption; the second ends [`at_once`]. `tell` tells people what that means.
-pub(crate) fn first(tasks: &mut JoinSet<()>, tell: impl Fn(&str) + Send + 'static) -> CancellationToken {
+pub(crate) fn first(
+    tasks: &mut JoinSet<()>,
+    tell: impl Fn(&str, Source) + Send + 'static,
+) -> CancellationToken {
     let cancel = CancellationToken::new();
     let cancelled = cancel.clone();
     tasks.spawn(async move {
-        if signal().await {
-            tell("interrupted: ending after recording what is under way; once more ends at once");
+        if let Some(source) = signal().await {
+            tell("interrupted: ending after recording what is under way; once more ends at once", source);
             cancelled.cancel();
         }
-        if signal().await {
+        if signal().await.is_some() {
             AT_ONCE.cancel();
         }
     });
     cancel
+}
+
+/// Tells a line on stderr, for commands without a screen of their own.
+pub(crate) fn plainly(text: &str, _: Source) {
+    crate::say::talk(text);
 }
 
 /// Resolves at the second interruption.
@@ -30,22 +47,22 @@ pub(crate) async fn at_once() {
     AT_ONCE.cancelled().await;
 }
 
-/// Waits for an interruption; false where none can be waited for.
+/// Waits for an interruption; `None` where none can be waited for.
 #[cfg(unix)]
-async fn signal() -> bool {
+async fn signal() -> Option<Source> {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
-        return false;
+        return None;
     };
     tokio::select! {
-        came = interrupt.recv() => came.is_some(),
-        came = terminate.recv() => came.is_some(),
+        came = interrupt.recv() => came.map(|()| Source::Key),
+        came = terminate.recv() => came.map(|()| Source::Process),
     }
 }
 
 #[cfg(not(unix))]
-async fn signal() -> bool {
-    tokio::signal::ctrl_c().await.is_ok()
+async fn signal() -> Option<Source> {
+    tokio::signal::ctrl_c().await.ok().map(|()| Source::Key)
 }

@@ -115,7 +115,7 @@ async fn replay_live(house: &House, targets: &[String], args: &Args) -> Done {
         Change { prompt: prompt.transpose()?, model: args.model.clone(), base_url: args.base_url.clone() };
     let studio = house.studio()?;
     let mut tasks = JoinSet::new();
-    let cancel = crate::interrupt::first(&mut tasks, crate::say::talk);
+    let cancel = crate::interrupt::first(&mut tasks, crate::interrupt::plainly);
     let mut reports = Vec::new();
     for target in targets {
         let tape = house.tape(target).await?;

@@ -17,8 +17,11 @@ use crate::exit::{Done, Exit, Failure};
 use crate::house::House;
 use crate::say;
 use harness::agent::{Agent, AgentError, Finished, Task};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tokio::task::JoinSet;
+use trace::caller;
+use trace::id::{SpanId, TraceId};
 use trace::outcome::RunStatus;
 
 /// Arguments.
@@ -52,10 +55,16 @@ pub(crate) async fn run(args: Args) -> Done {
     for hint in agent.toolbox.lint() {
         say::warn(&hint);
     }
+    let (agent, parent) = called(agent, &environment);
     let house = House::open()?;
     let studio = house.studio()?;
-    let task =
-        Task { text: read_task(&args.task)?, session_id: args.session, tags: args.tags, ..Task::default() };
+    let task = Task {
+        text: read_task(&args.task)?,
+        session_id: args.session,
+        tags: args.tags,
+        parent,
+        ..Task::default()
+    };
     let manner = Manner { json: args.json, quiet: args.quiet };
     let mut watcher = Watcher::new(manner, studio.redactor.clone());
     let mut tasks = JoinSet::new();
@@ -83,6 +92,19 @@ fn go_on(finished: &Finished, folder: &Path) -> String {
         true => format!("loopdeck resume {}", finished.run_id),
         false => format!("loopdeck resume {} --folder {}", finished.run_id, folder.display()),
     }
+}
+
+/// The agent under the names, and below the span, of whoever started this process.
+fn called(agent: Agent, environment: &dyn Fn(&str) -> Option<String>) -> (Agent, Option<(TraceId, SpanId)>) {
+    let resource = caller::resource(environment).unwrap_or_else(|why| {
+        say::warn(&why.to_string());
+        BTreeMap::new()
+    });
+    let parent = caller::parent(environment).unwrap_or_else(|why| {
+        say::warn(&why.to_string());
+        None
+    });
+    (agent.known_as(&resource), parent.map(|parent| (parent.trace_id, parent.span_id)))
 }
 
 fn read_task(task: &str) -> Result<String, Failure> {

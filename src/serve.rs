@@ -25,7 +25,7 @@ pub(crate) async fn run(args: Args) -> Done {
     say::talk(&format!("pages  http://{}/", serving.pages));
     say::talk(&format!("OTLP   http://{}/v1/traces", serving.otlp));
     let mut tasks = JoinSet::new();
-    let cancel = crate::interrupt::first(&mut tasks, crate::say::talk);
+    let cancel = crate::interrupt::first(&mut tasks, crate::interrupt::plainly);
     serving.until(ended(cancel)).await.map_err(failure)?;
     Ok(Exit::Ok)
 }

@@ -9,6 +9,7 @@ pub mod config;
 mod conversation;
 pub mod driver;
 pub mod hands;
+mod known;
 pub mod machine;
 pub mod model;
 pub mod policy;

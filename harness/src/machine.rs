@@ -182,6 +182,7 @@ impl Run {
     fn started(&mut self, at_ns: i64, fact: &RunStarted) -> Vec<Event> {
         let state = &mut self.state;
         state.run_id = Some(fact.run_id.clone());
+        state.trace_id = Some(fact.trace_id);
         state.started_at_ns = at_ns;
         if !self.config.agent.prompt.is_empty() {
             state.say(Message::text(Role::System, self.config.agent.prompt.clone()));

@@ -5,7 +5,9 @@
 
 use crate::config::{PolicyTable, Verdict};
 use crate::tool::{Risk, ToolSpec};
-use trace::id::{CallKey, Hash, RunId};
+use trace::attribute::operation;
+use trace::caller::TraceParent;
+use trace::id::{CallKey, Hash, RunId, TraceId};
 use trace::message::ToolCall;
 
 /// Leave to run one call, once.
@@ -17,9 +19,24 @@ pub struct Permit {
     arguments: String,
     idempotency_key: String,
     rule: String,
+    traceparent: Option<String>,
 }
 
 impl Permit {
+    /// The same, with the span of the call for programs that trace what they do.
+    #[must_use]
+    pub(crate) fn in_trace(mut self, trace_id: Option<TraceId>, run: &RunId) -> Self {
+        let span_id = run.span(operation::EXECUTE_TOOL, self.key.turn, self.key.index);
+        self.traceparent = trace_id.map(|trace_id| TraceParent { trace_id, span_id }.to_string());
+        self
+    }
+
+    /// The span of the call as W3C's `traceparent`.
+    #[must_use]
+    pub fn traceparent(&self) -> Option<&str> {
+        self.traceparent.as_deref()
+    }
+
     /// Which call.
     #[must_use]
     pub const fn key(&self) -> CallKey {
@@ -97,6 +114,7 @@ pub fn decide(table: &PolicyTable, run: &RunId, key: CallKey, call: &ToolCall, s
             arguments: call.arguments.clone(),
             idempotency_key: idempotency_key(run, key),
             rule,
+            traceparent: None,
         }),
         Verdict::Deny => Decision::Deny {
             reason: match reason.is_empty() {

@@ -76,9 +76,9 @@ impl Progress {
             },
         ];
         match (self.cost_usd.filter(|_| !self.unpriced), limit("cost_usd")) {
-            (Some(cost), Some(limit)) => figures.push(format!("${cost:.4} of ${limit:.2}")),
+            (Some(cost), Some(limit)) => figures.push(format!("${cost:.4}/${limit:.2}")),
             (Some(cost), None) => figures.push(format!("${cost:.4}")),
-            (None, Some(limit)) if self.unpriced => figures.push(format!("cost unknown of ${limit:.2}")),
+            (None, Some(limit)) if self.unpriced => figures.push(format!("cost unknown/${limit:.2}")),
             _ => {}
         }
         figures.push(figure(seconds.floor(), limit("wall_ms").map(|ms| ms / 1e3), " s"));
@@ -99,12 +99,12 @@ fn bar(share: f64) -> String {
 }
 
 fn of(what: &str, used: f64, limit: Option<f64>) -> String {
-    limit.map_or_else(|| format!("{what} {used}"), |limit| format!("{what} {used} of {limit}"))
+    limit.map_or_else(|| format!("{what} {used}"), |limit| format!("{what} {used}/{limit}"))
 }
 
 fn figure(used: f64, limit: Option<f64>, unit: &str) -> String {
     match limit {
-        Some(limit) => format!("{} of {}{unit}", grouped(used), grouped(limit)),
+        Some(limit) => format!("{}/{}{unit}", grouped(used), grouped(limit)),
         None => format!("{}{unit}", grouped(used)),
     }
 }
@@ -135,13 +135,13 @@ mod tests {
     fn the_bar_tells_what_is_used_of_each_limit() {
         let mut progress = Progress::default();
         progress.take(&started(&[("turns", 6.0), ("tokens", 20_000.0), ("wall_ms", 30_000.0)]));
-        insta::assert_snapshot!(told(&progress, 0), @"[----------------] turn 0 of 6 | tokens unknown | 0 of 30 s");
+        insta::assert_snapshot!(told(&progress, 0), @"[----------------] turn 0/6 | tokens unknown | 0/30 s");
         progress.take(&asked(1));
-        insta::assert_snapshot!(told(&progress, 1), @"[###-------------] turn 1 of 6 | tokens unknown | 1 of 30 s | asks the model");
+        insta::assert_snapshot!(told(&progress, 1), @"[###-------------] turn 1/6 | tokens unknown | 1/30 s | asks the model");
         progress.take(&answered(1, "", 12_345, Some(0.0021)));
         progress.take(&tool_started(1, 0, "look_up_order", "{}"));
-        insta::assert_snapshot!(told(&progress, 3), @"[##########------] turn 1 of 6 | 12,345 of 20,000 tokens | $0.0021 | 3 of 30 s | runs look_up_order");
-        insta::assert_snapshot!(told(&progress, 40), @"[################] turn 1 of 6 | 12,345 of 20,000 tokens | $0.0021 | 40 of 30 s | runs look_up_order");
+        insta::assert_snapshot!(told(&progress, 3), @"[##########------] turn 1/6 | 12,345/20,000 tokens | $0.0021 | 3/30 s | runs look_up_order");
+        insta::assert_snapshot!(told(&progress, 40), @"[################] turn 1/6 | 12,345/20,000 tokens | $0.0021 | 40/30 s | runs look_up_order");
     }
 
     #[test]
@@ -150,8 +150,8 @@ mod tests {
         progress.take(&started(&[("cost_usd", 0.5)]));
         progress.take(&asked(1));
         progress.take(&answered(1, "", 1000, Some(0.25)));
-        insta::assert_snapshot!(told(&progress, 2), @"[########--------] turn 1 | 1,000 tokens | $0.2500 of $0.50 | 2 s");
+        insta::assert_snapshot!(told(&progress, 2), @"[########--------] turn 1 | 1,000 tokens | $0.2500/$0.50 | 2 s");
         progress.take(&answered(1, "", 1000, None));
-        insta::assert_snapshot!(told(&progress, 2), @"[########--------] turn 1 | 2,000 tokens | cost unknown of $0.50 | 2 s");
+        insta::assert_snapshot!(told(&progress, 2), @"[########--------] turn 1 | 2,000 tokens | cost unknown/$0.50 | 2 s");
     }
 }

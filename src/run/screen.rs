@@ -5,10 +5,12 @@
 
 use super::flow::Flow;
 use super::progress::Progress;
+use crate::interrupt::Source;
 use crate::say;
 use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::fmt::Write;
+use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -82,14 +84,19 @@ impl Screen {
         }
     }
 
-    /// Something that may print a line at any time from elsewhere.
-    pub(super) fn teller(&self) -> impl Fn(&str) + Send + Sync + use<> {
+    /// Something that may tell of an interruption at any time.
+    pub(super) fn teller(&self) -> impl Fn(&str, Source) + Send + use<> {
         let bar = match self {
             Self::Live(live) => Some(live.bar.clone()),
             Self::Silent | Self::Lines => None,
         };
-        move |text: &str| match &bar {
-            Some(bar) => bar.println(text),
+        move |text: &str, source: Source| match &bar {
+            Some(bar) => {
+                if source == Source::Key && std::io::stdin().is_terminal() {
+                    forget_the_key();
+                }
+                bar.println(text);
+            }
             None => say::talk(text),
         }
     }
@@ -106,6 +113,13 @@ impl Screen {
             live.bar.finish_and_clear();
         }
     }
+}
+
+/// The terminal wrote `^C` on a line of its own below the bar; without this the bar would be looked for there.
+fn forget_the_key() {
+    let term = Term::stderr();
+    // A terminal that cannot do it shows a line twice.
+    let _ = term.clear_line().and_then(|()| term.move_cursor_up(1));
 }
 
 impl Live {

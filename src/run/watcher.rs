@@ -5,6 +5,7 @@
 use super::event;
 use super::progress::Progress;
 use super::screen::Screen;
+use crate::interrupt::Source;
 use crate::say;
 use harness::driver::Observer;
 use harness::machine::Event;
@@ -59,8 +60,8 @@ impl Watcher {
         Self { screen, events: manner.json, redactor, progress, turn: 0, shown: String::new() }
     }
 
-    /// Something that may tell people a line at any time, without breaking the screen.
-    pub(crate) fn teller(&self) -> impl Fn(&str) + Send + Sync + use<> {
+    /// Something that may tell people of an interruption at any time, without breaking the screen.
+    pub(crate) fn teller(&self) -> impl Fn(&str, Source) + Send + use<> {
         self.screen.teller()
     }
 

@@ -29,11 +29,12 @@ impl Driver<'_> {
             }
             prepared.push((one, ready));
         }
-        let hands = &self.setup.hands;
+        let (hands, trace_id, run_id) = (&self.setup.hands, self.run.state().trace_id, &self.run_id);
         let results = join_all(prepared.into_iter().map(|(one, ready)| async move {
             match ready {
                 Ok((permit, spec)) => {
                     let rule = format!("allow:{}", permit.rule());
+                    let permit = permit.in_trace(trace_id, run_id);
                     (one, hands.carry_out(permit, &spec).await, Some(rule))
                 }
                 Err(refusal) => (one, refusal.executed, refusal.permission),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use trace::fact::ToolFinished;
-use trace::id::{CallKey, Hash, RunId, SpanId};
+use trace::id::{CallKey, Hash, RunId, SpanId, TraceId};
 use trace::message::{Message, Part, Role, ToolCall, ToolResult, Usage};
 use trace::outcome::{FailureStage, StopReason, ToolStatus};
 use trace::rule::CallSeen;
@@ -43,6 +43,8 @@ pub enum Event {
 pub struct State {
     /// The run.
     pub run_id: Option<RunId>,
+    /// The trace its spans belong to.
+    pub trace_id: Option<TraceId>,
     /// Time of the first fact, nanoseconds.
     pub started_at_ns: i64,
     /// Time of the last fact, nanoseconds.

@@ -14,6 +14,7 @@ use futures::future::BoxFuture;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use trace::caller::TRACEPARENT;
 use trace::fact::Fault;
 use trace::outcome::FaultClass;
 
@@ -47,6 +48,7 @@ impl Command {
             .current_dir(&self.folder)
             .env("LOOPDECK_CALL_ID", permit.call_id())
             .env("LOOPDECK_IDEMPOTENCY_KEY", permit.idempotency_key())
+            .envs(permit.traceparent().map(|parent| (TRACEPARENT, parent)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

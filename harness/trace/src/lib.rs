@@ -5,6 +5,7 @@
 //! door to DuckDB ([`store`]).
 
 pub mod attribute;
+pub mod caller;
 pub mod canonical;
 pub mod context;
 pub mod dialect;

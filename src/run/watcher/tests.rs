@@ -26,13 +26,13 @@ fn text_is_seen_as_it_arrives_with_the_bar_below_it() {
     tell(&mut watcher, &[started(&[("turns", 6.0), ("tokens", 20_000.0)]), asked(1)]);
     insta::assert_snapshot!(term.contents(), @r"
     run 00aa of order-desk on mini
-    [###-------------] turn 1 of 6 | tokens unknown | 0 s | asks the model
+    [###-------------] turn 1/6 | tokens unknown | 0 s | asks the model
     ");
     write(&mut watcher, &["Let me ", "see where"]);
     insta::assert_snapshot!(term.contents(), @r"
     run 00aa of order-desk on mini
     Let me see where
-    [###-------------] turn 1 of 6 | tokens unknown | 0 s | writes
+    [###-------------] turn 1/6 | tokens unknown | 0 s | writes
     ");
     write(
         &mut watcher,
@@ -42,14 +42,14 @@ fn text_is_seen_as_it_arrives_with_the_bar_below_it() {
     run 00aa of order-desk on mini
     Let me see where it is.
     It takes a while, since the warehouse answers slowly in the morning.
-    [###-------------] turn 1 of 6 | tokens unknown | 0 s | writes
+    [###-------------] turn 1/6 | tokens unknown | 0 s | writes
     ");
     tell(&mut watcher, &[answered(1, "Let me see ...", 1234, None), tool_started(1, 0, "look_up", "{}")]);
     insta::assert_snapshot!(term.contents(), @r"
     run 00aa of order-desk on mini
     Let me see where it is.
     It takes a while, since the warehouse answers slowly in the morning.
-    [###-------------] turn 1 of 6 | 1,234 of 20,000 tokens | 0 s | runs look_up
+    [###-------------] turn 1/6 | 1,234/20,000 tokens | 0 s | runs look_up
     ");
 }
 
@@ -92,7 +92,7 @@ fn a_narrow_terminal_cuts_the_bar_and_wraps_the_text() {
     run 00aa of order-desk on mini
     Orders are on their way, all
     of them, since yesterday.
-    [###-------------] turn 1 of…
+    [###-------------] turn 1/6 |…
     ");
 }
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::process::Stdio;
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt as _;
+use trace::caller::TRACEPARENT;
 use trace::fact::Fault;
 use trace::outcome::FaultClass;
 
@@ -56,7 +57,10 @@ pub(super) fn tool(root: Arc<Root>, programs: &[String], env: &[String]) -> Type
         description,
         Risk::Execute,
         Effect::AtMostOnce,
-        move |arguments: Arguments, _| run(root.clone(), allowed.clone(), env.clone(), arguments),
+        move |arguments: Arguments, permit| {
+            let traceparent = permit.traceparent().map(str::to_owned);
+            run(root.clone(), allowed.clone(), env.clone(), traceparent, arguments)
+        },
     )
 }
 
@@ -64,6 +68,7 @@ async fn run(
     root: Arc<Root>,
     allowed: Arc<Vec<String>>,
     env: Arc<Vec<String>>,
+    traceparent: Option<String>,
     arguments: Arguments,
 ) -> Result<Ended, Fault> {
     let name = &arguments.program;
@@ -79,6 +84,7 @@ async fn run(
         .current_dir(&root.path)
         .env_clear()
         .envs(env.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+        .envs(traceparent.map(|parent| (TRACEPARENT, parent)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

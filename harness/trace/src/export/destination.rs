@@ -136,25 +136,11 @@ fn headers(variable: &'static str, text: &str) -> Result<Vec<(String, String)>, 
         .map(|part| {
             let (name, value) = part.split_once('=').ok_or_else(|| wrong(part))?;
             let name = name.trim().to_ascii_lowercase();
-            let value = decoded(value.trim()).ok_or_else(|| wrong(part))?;
+            let value = crate::caller::decoded(value.trim()).ok_or_else(|| wrong(part))?;
             let fits = HeaderName::try_from(&name).is_ok() && HeaderValue::try_from(&value).is_ok();
             if fits { Ok((name, value)) } else { Err(wrong(part)) }
         })
         .collect()
-}
-
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || char::from(rest.next()?).to_digit(16);
-        bytes.push(u8::try_from(digit()? * 16 + digit()?).ok()?);
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
