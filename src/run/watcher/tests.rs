@@ -92,7 +92,7 @@ fn a_narrow_terminal_cuts_the_bar_and_wraps_the_text() {
     run 00aa of order-desk on mini
     Orders are on their way, all
     of them, since yesterday.
-    [###-------------] turn 1/6 |…
+    [###-------------] turn 1/6 …
     ");
 }
 
