@@ -8,6 +8,7 @@ mod eval;
 mod exit;
 mod house;
 mod import;
+mod init;
 mod interrupt;
 mod replay;
 mod resume;
@@ -33,6 +34,8 @@ struct Line {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write a commented agent.toml, a prompt and a task to begin with
+    Init(init::Args),
     /// Run an agent on a task and record it
     Run(run::Args),
     /// Go on with a run after a crash, an interruption or a limit
@@ -110,6 +113,7 @@ fn main() -> ExitCode {
 
 async fn dispatch(command: Command) -> Done {
     match command {
+        Command::Init(args) => init::run(&args),
         Command::Run(args) => run::run(args).await,
         Command::Resume(args) => resume::run(args).await,
         Command::Runs(args) => runs::run(args).await,

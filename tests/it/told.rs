@@ -115,6 +115,34 @@ async fn a_run_is_a_child_of_its_caller_and_its_programs_are_children_of_their_c
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_newcomer_has_an_agent_that_runs_and_nothing_is_overwritten() {
+    let house = House::new();
+    let provider = Loopback::start(|seen: &loopback::RequestSeen| match seen.answers() {
+        0 => Play::from(asks(&[("a", "list_files", "{}")])),
+        _ => Play::from(said("Three files.")),
+    })
+    .await
+    .unwrap();
+    let begun = house.run(&["init", "desk"]);
+    assert_eq!((begun.code, begun.out.as_str()), (0, "desk/agent.toml\ndesk/prompt.txt\ndesk/task.txt\n"));
+    assert!(begun.err.contains("loopdeck run desk/agent.toml - < desk/task.txt"), "{}", begun.err);
+    let path = house.folder.path().join("desk/agent.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    // The provider of this test instead of the real one; the rest is as a newcomer has it.
+    let here = format!("base_url = \"{}\"\nkey_env = \"\"", provider.base_url());
+    std::fs::write(&path, text.replace("wire = \"chat\"", &format!("wire = \"chat\"\n{here}"))).unwrap();
+    let run = house.run_beside(&["run", "desk/agent.toml", "what is here?", "--json"]).await;
+    assert_eq!(run.code, 0, "{}", run.err);
+    let events = events(&run.out);
+    let call = events.iter().find(|event| event["type"] == "tool_finished").unwrap();
+    assert!(call["result"].as_str().unwrap().contains("prompt.txt"), "{call}");
+    let again = house.run(&["init", "desk"]);
+    assert_eq!(again.code, 2);
+    assert!(again.err.contains("desk/agent.toml is there already"), "{}", again.err);
+    assert!(std::fs::read_to_string(&path).unwrap().contains("key_env = \"\""), "what was changed stays");
+}
+
 /// A program under way, whose stderr is read line by line.
 struct UnderWay {
     child: Child,

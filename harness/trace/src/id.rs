@@ -42,7 +42,14 @@ macro_rules! hex_id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+                // Ten or more of them stand in each turn's lines: no formatting machinery for every byte.
+                const DIGITS: &[u8; 16] = b"0123456789abcdef";
+                let mut text = [0; $bytes * 2];
+                for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+                    pair[0] = DIGITS[usize::from(byte >> 4)];
+                    pair[1] = DIGITS[usize::from(byte & 15)];
+                }
+                f.write_str(std::str::from_utf8(&text).unwrap_or_default())
             }
         }
 

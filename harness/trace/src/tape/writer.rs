@@ -76,6 +76,8 @@ pub struct TapeWriter<D: Disk = FileDisk> {
     at_ns: i64,
     chain: String,
     blobs: HashSet<Hash>,
+    /// Whether everything appended was made to last.
+    synced: bool,
     failed: bool,
 }
 
@@ -123,6 +125,7 @@ impl TapeWriter<FileDisk> {
             at_ns: tape.last_at_ns(),
             chain: tape.chain().to_owned(),
             blobs: tape.named().iter().map(|(_, hash)| *hash).collect(),
+            synced: false,
             failed: false,
         })
     }
@@ -167,10 +170,13 @@ fn decompress(from: &Path, to: &Path) -> std::io::Result<()> {
 
 fn compress(from: &Path, to: &Path) -> std::io::Result<()> {
     // Level 9 with a checksum: a tape is written once and read for years.
+    let mut open = fs::File::open(from)?;
     let mut encoder = zstd::Encoder::new(fs::File::create(to)?, 9)?;
     encoder.include_checksum(true)?;
     encoder.long_distance_matching(true)?;
-    std::io::copy(&mut fs::File::open(from)?, &mut encoder)?;
+    // Without the length the tables are made for a tape of any length: tens of megabytes for each short run.
+    encoder.set_pledged_src_size(Some(open.metadata()?.len()))?;
+    std::io::copy(&mut open, &mut encoder)?;
     let mut file = encoder.finish()?;
     file.flush()?;
     file.sync_all()
@@ -195,6 +201,7 @@ impl<D: Disk> TapeWriter<D> {
             at_ns,
             chain: String::new(),
             blobs: HashSet::new(),
+            synced: false,
             failed: false,
         };
         let body = serde_json::to_string(&header)?;
@@ -220,6 +227,7 @@ impl<D: Disk> TapeWriter<D> {
             return Err(TapeError::Io { path: self.path.clone(), doing: "write to the tape", source });
         }
         self.chain = chain;
+        self.synced = false;
         self.seq += 1;
         Ok(self.seq - 1)
     }
@@ -252,11 +260,16 @@ impl<D: Disk> Recorder for TapeWriter<D> {
     }
 
     fn sync(&mut self) -> Result<(), TapeError> {
+        if self.synced {
+            return Ok(());
+        }
         self.disk.sync().map_err(|source| TapeError::Io {
             path: self.path.clone(),
             doing: "sync the tape to disk",
             source,
-        })
+        })?;
+        self.synced = true;
+        Ok(())
     }
 
     fn redactor(&self) -> &Redactor {
