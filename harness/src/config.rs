@@ -4,13 +4,17 @@
 //! a replay builds the same loop from it.
 
 mod budget;
+mod finish;
 mod model;
 mod policy;
+mod preset;
 mod tool;
 
 pub use budget::Budget;
+pub use finish::{Compare, ExpectTable, FinishBy};
 pub use model::{ModelTable, Price};
 pub use policy::{PolicyRule, PolicyTable, Verdict};
+pub use preset::Preset;
 pub use tool::{Builtin, HttpTable, McpTable, Method, ToolTable};
 
 use crate::model::CallSpec;
@@ -67,6 +71,9 @@ pub struct AgentConfig {
     /// How the loop behaves.
     #[serde(default, rename = "loop")]
     pub loop_: LoopTable,
+    /// The answer it must come to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<ExpectTable>,
     /// What it may do.
     #[serde(default)]
     pub policy: PolicyTable,
@@ -137,11 +144,24 @@ pub struct LoopTable {
     pub max_unknown_tools: u32,
     /// Reminders to a model that neither answers nor calls a tool.
     pub max_nudges: u32,
+    /// What counts as an answer; text where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finish: Option<FinishBy>,
+    /// Confidence, 0 to 100, from which an answer ends the run; none where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confidence_threshold: Option<u8>,
 }
 
 impl Default for LoopTable {
     fn default() -> Self {
-        Self { max_identical_calls: 3, polling_tools: Vec::new(), max_unknown_tools: 2, max_nudges: 1 }
+        Self {
+            max_identical_calls: 3,
+            polling_tools: Vec::new(),
+            max_unknown_tools: 2,
+            max_nudges: 1,
+            finish: None,
+            confidence_threshold: None,
+        }
     }
 }
 
@@ -177,10 +197,11 @@ impl AgentConfig {
     /// # Errors
     /// As [`Self::load`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let config: Self = toml::from_str(text).map_err(|why| ConfigError::Parse {
+        let mut config: Self = toml::from_str(text).map_err(|why| ConfigError::Parse {
             path: path.to_owned(),
             why: why.to_string().trim().to_owned(),
         })?;
+        config.budget.fill_in(text);
         config.check(path)?;
         Ok(config)
     }
@@ -192,6 +213,7 @@ impl AgentConfig {
         if crate::model::wire(&self.model.wire).is_none() {
             return Err(bad(path, "model.wire", &no_wire(&self.model.wire)));
         }
+        self.check_finish().map_err(|(key, why)| bad(path, key, &why))?;
         tool::check(&self.tools, &self.servers).map_err(|(key, why)| bad(path, &key, &why))
     }
 
@@ -201,13 +223,22 @@ impl AgentConfig {
         CallSpec {
             model: self.model.name.clone(),
             system: self.agent.prompt.clone(),
-            tools: tools.iter().map(crate::tool::ToolSpec::offer).collect(),
+            tools: self.offers(tools),
             max_output_tokens: self.model.max_output_tokens,
             temperature: self.model.temperature,
             stream: self.model.stream,
             cache: self.model.cache,
             output_schema: self.model.output_schema.clone(),
             extra: self.model.extra.clone(),
+        }
+    }
+
+    /// The tools on offer: the agent's own, and the loop's where a run ends through them.
+    fn offers(&self, tools: &[crate::tool::ToolSpec]) -> Vec<crate::model::ToolOffer> {
+        let own = tools.iter().map(crate::tool::ToolSpec::offer);
+        match self.finish() {
+            FinishBy::Text => own.collect(),
+            FinishBy::Tool | FinishBy::Either => own.chain(crate::tool::reserved::offers()).collect(),
         }
     }
 
@@ -286,6 +317,30 @@ mod tests {
             let why = parse(text).unwrap_err();
             assert!(why.contains(wanted), "{why}");
         }
+    }
+
+    #[test]
+    fn a_preset_fills_in_what_the_file_leaves_out() {
+        let turns = |budget: &str| {
+            parse(&format!("[model]\nname = \"m\"\n[budget]\n{budget}")).unwrap().budget.max_model_turns
+        };
+        assert_eq!(
+            ["qa", "research", "coding"].map(|name| turns(&format!("preset = \"{name}\""))),
+            [5, 15, 30]
+        );
+        assert_eq!(turns("preset = \"qa\"\nmax_model_turns = 10"), 10, "the file's own word wins");
+        assert_eq!(turns(""), 10);
+        let why = parse("[model]\nname = \"m\"\n[budget]\npreset = \"art\"").unwrap_err();
+        assert!(why.contains("`art`") && why.contains("coding"), "{why}");
+    }
+
+    #[test]
+    fn a_confidence_threshold_wants_a_tool_that_tells_confidence() {
+        let why = parse("[model]\nname = \"m\"\n[loop]\nconfidence_threshold = 80").unwrap_err();
+        assert!(why.contains("loop.confidence_threshold") && why.contains("loop.finish"), "{why}");
+        let why = parse("[model]\nname = \"m\"\n[loop]\nfinish = \"tool\"\nconfidence_threshold = 101")
+            .unwrap_err();
+        assert!(why.contains("101 is above 100"), "{why}");
     }
 
     #[test]

@@ -5,11 +5,12 @@
 //! replay, resuming after a crash, and the backtest of limits over old runs.
 //!
 //! Parts: [`finish`] decides what an answer means, [`limit`] which budgets are used up, [`retry`] whether to try
-//! again, [`stage`] which calls run next, [`end`] how a stop is told.
+//! again, [`stage`] which calls run next, [`reserved`] what the loop's own tools mean, [`end`] how a stop is told.
 
 mod end;
 pub mod finish;
 mod limit;
+mod reserved;
 pub mod retry;
 mod stage;
 mod state;
@@ -203,6 +204,7 @@ impl Run {
             // Counts that a rule stops at start afresh, or the next step would stop again without a new fact.
             state.calls.clear();
             (state.errors, state.unknown_tools, state.over_budget, state.truncated_in_a_row) = (0, 0, 0, 0);
+            state.mismatches = 0;
         }
         if let Some(budget) = fact.budget.clone().and_then(|budget| serde_json::from_value(budget).ok()) {
             Arc::make_mut(&mut self.config).budget = budget;
@@ -250,7 +252,7 @@ impl Run {
                     truncated_in_a_row: self.state.truncated_in_a_row,
                     nudges_left: self.config.loop_.max_nudges.saturating_sub(self.state.nudges),
                 };
-                let decision = finish::decide(&seen);
+                let decision = reserved::held_to(self.config.finish(), finish::decide(&seen), &seen);
                 self.take(decision, fact.turn, calls)
             }
             (None, Some(fault)) if fault.class == FaultClass::Cancelled => Vec::new(),
@@ -273,10 +275,7 @@ impl Run {
             _ => 0,
         };
         match decision {
-            Decision::Complete { trigger } => {
-                self.state.answer = self.state.messages.last().map(Message::joined_text);
-                self.stop(Stop::new(StopReason::Completed, trigger))
-            }
+            Decision::Complete { trigger } => self.complete(turn, trigger),
             Decision::RunTools { reconciled } => {
                 self.state.phase = Phase::Calls(Batch::new(turn, calls, false));
                 if reconciled { vec![Event::FinishReconciled { turn }] } else { Vec::new() }
@@ -312,7 +311,13 @@ impl Run {
             return Vec::new();
         }
         let done = batch.take_if_done();
-        let mut events = self.state.count(fact);
+        let mut events = match self.is_own(&fact.tool_name) {
+            true => {
+                self.concluded(fact);
+                Vec::new()
+            }
+            false => self.state.count(fact),
+        };
         if fact.error_class == Some(FaultClass::Fatal) {
             events.extend(self.stop(Stop::tool(StopReason::FatalToolError, "fatal_tool_error", fact)));
         }
@@ -328,6 +333,7 @@ impl Run {
         if let Some(results) = done {
             self.state.messages.push(results);
             self.state.phase = Phase::Ready;
+            events.extend(self.conclude());
             if let Some(stop) = limit::after_tools(&self.config, &self.state) {
                 events.extend(self.stop(stop));
             }

@@ -8,6 +8,7 @@ pub mod command;
 pub mod http;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+pub mod reserved;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod shown;

@@ -10,6 +10,7 @@ mod bad_input;
 mod concurrency;
 mod crash;
 mod disk;
+mod ending;
 mod house;
 mod kit;
 mod local_model;

@@ -1,7 +1,7 @@
 //! `stop_reason`: the run stopped for the expected reason, or one of several.
 //!
 //! Place in the flow: a scorer of [`super::REGISTRY`]. What is expected is a word of
-//! [`trace::outcome::StopReason`] or a list of them.
+//! [`trace::outcome::StopReason`], a word that others have for it, or a list of them.
 
 use super::{FromOptions, Score, Scorer, expectation::Expectation};
 use crate::case::Case;
@@ -49,7 +49,8 @@ fn reasons(expected: &Value) -> Result<Vec<StopReason>, String> {
 }
 
 fn reason(word: &Value) -> Result<StopReason, String> {
-    let known = word.as_str().and_then(StopReason::from_word).filter(|reason| *reason != StopReason::Unknown);
+    let known =
+        word.as_str().and_then(StopReason::from_any_word).filter(|reason| *reason != StopReason::Unknown);
     known.ok_or_else(|| {
         let all = StopReason::ALL.iter().filter(|reason| **reason != StopReason::Unknown);
         let words: Vec<&str> = all.map(|reason| reason.as_str()).collect();

@@ -1,5 +1,6 @@
 //! `[budget]` of agent.toml: every limit of a run, by name.
 
+use super::Preset;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -7,6 +8,9 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Budget {
+    /// The kind of task; it fills in what the file leaves out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<Preset>,
     /// Model turns.
     pub max_model_turns: u32,
     /// Tool calls of all tools.
@@ -42,6 +46,7 @@ pub struct Budget {
 impl Default for Budget {
     fn default() -> Self {
         Self {
+            preset: None,
             max_model_turns: 10,
             max_tool_calls: 50,
             max_calls_per_tool: 10,

@@ -92,7 +92,11 @@ impl Driver<'_> {
             let kind = one.stage.map_or(one.status.as_str(), kind);
             let executed = Executed {
                 status: one.status,
-                content: error_text(kind, &one.message),
+                content: match one.status {
+                    // Only the loop's own tools end well without being run.
+                    ToolStatus::Ok => one.message.clone(),
+                    _ => error_text(kind, &one.message),
+                },
                 error_class: None,
                 failure_stage: one.stage,
                 attempts: 0,

@@ -55,6 +55,12 @@ fn detail(state: &State, stop: &Stop) -> String {
             }
             StopReason::Aborted => format!("{} on turn {}", stop.trigger, state.turns),
             StopReason::OutputTruncated => "two answers in a row were cut off at the output limit".to_owned(),
+            StopReason::NoFinalAnswer if stop.trigger == super::reserved::TEXT_ONLY => {
+                format!(
+                    "turn {} answered in text where only final_answer ends the run, after a reminder",
+                    state.turns
+                )
+            }
             StopReason::NoFinalAnswer => {
                 format!("turn {} had neither an answer nor a tool call, after a reminder", state.turns)
             }

@@ -3,6 +3,7 @@
 //! Consecutive calls of tools that only read share a stage, up to the cap; every other call is a barrier of its
 //! own. So two writes never overlap and results keep the order of the calls.
 
+use super::reserved;
 use super::state::{Batch, State};
 use super::{Planned, Refused, Step};
 use crate::config::AgentConfig;
@@ -30,9 +31,10 @@ pub(super) fn next(config: &AgentConfig, tools: &[ToolSpec], state: &State, batc
     let mut ran = state.ran.clone();
     for (key, call, started) in open {
         // Started and without a result: the process died in between, and nobody knows what happened.
+        let own = reserved::result(config, key, call);
         let refusal = match started && !spec(call).is_some_and(ToolSpec::is_repeatable) {
             true => Some(unknown_outcome(key, call)),
-            false => over_budget(config, &ran, key, call),
+            false => own.or_else(|| over_budget(config, &ran, key, call)),
         };
         let concurrent = spec(call).is_some_and(ToolSpec::is_concurrent);
         match refusal {

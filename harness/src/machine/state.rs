@@ -1,5 +1,6 @@
 //! What the machine remembers: everything is rebuilt by feeding the same facts again.
 
+use super::reserved::Conclusion;
 use std::collections::BTreeMap;
 use trace::fact::ToolFinished;
 use trace::id::{CallKey, Hash, RunId, SpanId, TraceId};
@@ -83,12 +84,15 @@ pub struct State {
     pub truncated_in_a_row: u32,
     /// Reminders given.
     pub nudges: u32,
+    /// Answers that were not the expected one.
+    pub mismatches: u32,
     /// Every call with its result, for the rules.
     pub calls: Vec<CallSeen>,
     /// The answer, once there is one.
     pub answer: Option<String>,
     /// Whether its end is on the tape.
     pub ended: bool,
+    pub(super) conclusion: Conclusion,
     pub(super) phase: Phase,
     pub(super) stop: Option<Stop>,
 }

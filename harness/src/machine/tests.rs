@@ -1,5 +1,7 @@
 //! The machine alone, fed by hand: order of steps, limits, stops, and the fold.
 
+mod reserved;
+
 use super::*;
 use crate::tool::{Effect, Risk};
 use proptest::prelude::*;

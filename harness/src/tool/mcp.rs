@@ -10,7 +10,8 @@
 mod answer;
 mod server;
 
-use super::toolbox::{Environment, RESERVED, ToolboxError};
+use super::reserved;
+use super::toolbox::{Environment, ToolboxError};
 use super::{Effect, Risk, Tool, ToolSpec};
 use crate::config::McpTable;
 use crate::policy::Permit;
@@ -44,7 +45,7 @@ pub(super) async fn tools(
 ) -> Result<Vec<Arc<dyn Tool>>, ToolboxError> {
     let listed = try_join_all(tables.iter().map(|table| list(table, folder, environment))).await?;
     let mut names: BTreeMap<&str, usize> = taken.iter().map(|name| (name.as_str(), 1)).collect();
-    names.extend(RESERVED.map(|name| (name, 1)));
+    names.extend(reserved::NAMES.map(|name| (name, 1)));
     for (_, tools) in &listed {
         for tool in tools {
             *names.entry(&tool.name).or_default() += 1;

@@ -2,7 +2,7 @@
 
 use super::command::Command;
 use super::http::HttpTool;
-use super::{Tool, ToolSpec, builtin};
+use super::{Tool, ToolSpec, builtin, reserved};
 use crate::config::AgentConfig;
 use jsonschema::Validator;
 use serde_json::Value;
@@ -67,9 +67,6 @@ pub enum ToolboxError {
 
 /// Looks up environment variables, for keys that tools need.
 pub type Environment<'a> = &'a (dyn Fn(&str) -> Option<String> + Sync);
-
-/// Names that no tool of a user may have.
-pub(super) const RESERVED: [&str; 2] = ["final_answer", "cannot_complete"];
 
 /// A tool; without its body in a replay.
 #[derive(Debug)]
@@ -168,7 +165,7 @@ impl Toolbox {
     }
 
     fn insert(&mut self, spec: ToolSpec, tool: Option<Arc<dyn Tool>>) -> Result<(), ToolboxError> {
-        if RESERVED.contains(&spec.name.as_str()) {
+        if reserved::NAMES.contains(&spec.name.as_str()) {
             return Err(ToolboxError::Reserved(spec.name));
         }
         if self.entries.contains_key(&spec.name) {
@@ -307,7 +304,7 @@ mod tests {
 
     #[test]
     fn reserved_and_double_names_and_bad_schemas_are_refused() {
-        for name in RESERVED {
+        for name in reserved::NAMES {
             let refused = Toolbox::of_specs(vec![spec(name, json!({}))]);
             assert!(matches!(refused, Err(ToolboxError::Reserved(_))), "{name}");
         }

@@ -63,6 +63,7 @@ names! {
     RUN_TURNS = "loopdeck.run.turns";
     STOP_REASON = "loopdeck.stop.reason";
     STOP_TRIGGER = "loopdeck.stop.trigger";
+    STOP_ALIASES = "loopdeck.stop.aliases";
     STOP_EVIDENCE = "loopdeck.stop.evidence";
     TURN_INDEX = "loopdeck.turn.index";
     TURN_TOOL_NAMES = "loopdeck.turn.tool_names";

@@ -2,6 +2,8 @@
 //!
 //! Place in the flow: the loop decides these values, facts carry them. A stop is a value, never an error.
 
+mod alias;
+
 use crate::id::{Hash, SpanId};
 use crate::message::Usage;
 use serde::{Deserialize, Serialize};
@@ -68,10 +70,10 @@ words! {
         ConfidenceThreshold = "confidence_threshold",
         /// The wall-clock budget is used up.
         Timeout = "timeout",
-        /// A budget of tokens, cost or tool calls is used up.
-        BudgetExceeded = "budget_exceeded",
         /// The turn budget is used up.
         MaxTurns = "max_turns",
+        /// A budget of tokens, cost or tool calls is used up.
+        BudgetExceeded = "budget_exceeded",
         /// The same call with the same arguments and result, again and again.
         RepeatedCalls = "repeated_calls",
         /// Too many errors of tools or planner.

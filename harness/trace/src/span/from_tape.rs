@@ -335,9 +335,14 @@ fn reopen(root: &mut Span, resumed: &Resumed) {
     root.open = true;
     root.ended_at_ns = None;
     root.status = SpanStatus::default();
-    for ended in
-        [name::ERROR_TYPE, name::STOP_REASON, name::STOP_TRIGGER, name::STOP_EVIDENCE, name::RUN_ANSWER]
-    {
+    for ended in [
+        name::ERROR_TYPE,
+        name::STOP_REASON,
+        name::STOP_TRIGGER,
+        name::STOP_ALIASES,
+        name::STOP_EVIDENCE,
+        name::RUN_ANSWER,
+    ] {
         root.attributes.remove(ended);
     }
     set(root, name::RUN_STATUS, RunStatus::Running.as_str());
@@ -350,6 +355,10 @@ fn end(root: &mut Span, at_ns: i64, outcome: &Outcome) {
     set(root, name::RUN_TURNS, outcome.turns);
     set(root, name::STOP_REASON, outcome.stop_reason.as_str());
     set(root, name::STOP_TRIGGER, outcome.trigger.as_str());
+    let aliases: Vec<&str> = outcome.stop_reason.aliases().collect();
+    if !aliases.is_empty() {
+        set(root, name::STOP_ALIASES, json!(aliases));
+    }
     set(root, name::STOP_EVIDENCE, serde_json::to_string(&outcome.evidence).unwrap_or_default());
     set_some(root, name::RUN_ANSWER, outcome.answer.as_deref());
     match outcome.status {
