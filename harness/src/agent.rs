@@ -9,7 +9,7 @@ use crate::hands::LiveHands;
 use crate::model::http::{Endpoint, Http, HttpError};
 use crate::model::{Model, wire};
 use crate::port::{Live, Ports};
-use crate::tool::{Environment, Toolbox, ToolboxError};
+use crate::tool::{Environment, ToolSpec, Toolbox, ToolboxError};
 use secrecy::SecretString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -180,6 +180,12 @@ impl Agent {
         Self::of_config(config, tape.path(), folder, environment)
     }
 
+    /// The same agent for runs that may see only these of its tools; a run that is resumed sees what it saw.
+    #[must_use]
+    pub fn seeing(&self, tools: &[String]) -> Self {
+        Self { toolbox: Arc::new(self.toolbox.only(tools)), ..self.clone() }
+    }
+
     /// Runs a task to its end on a tape of its own.
     ///
     /// # Errors
@@ -214,14 +220,14 @@ impl Agent {
         let run_id = tape.started().ok_or(ResumeError::NotStarted)?.run_id.clone();
         let in_force = budget.as_ref().unwrap_or(&self.config.budget);
         let wall_time = Duration::from_secs(in_force.max_wall_time_seconds).saturating_sub(ran_for(tape));
-        let setup = self.setup(cancel, wall_time);
+        let setup = self.seeing(&seen_in(tape)).setup(cancel, wall_time);
         let resumed = Resumed {
             limits: budget.as_ref().map(Budget::limits).unwrap_or_default(),
             budget: budget.map(serde_json::to_value).transpose().map_err(TapeError::from)?,
             heard: Vec::new(),
         };
         let mut writer = TapeWriter::reopen(tape, studio.redactor.clone())?;
-        let outcome = resume(&setup, tape.lines(), resumed, &mut writer, observer).await?;
+        let outcome = resume(&setup, tape, tape.lines(), resumed, &mut writer, observer).await?;
         Ok(Finished { run_id, outcome, tape: writer.seal()? })
     }
 
@@ -236,6 +242,13 @@ impl Agent {
             ports,
         }
     }
+}
+
+/// The names of the tools that a recorded run could see.
+fn seen_in(tape: &Tape) -> Vec<String> {
+    let specs = tape.started().and_then(|started| tape.text(&started.tools)).unwrap_or_default();
+    let specs: Vec<ToolSpec> = serde_json::from_str(specs).unwrap_or_default();
+    specs.into_iter().map(|spec| spec.name).collect()
 }
 
 /// How long a run has been at work, pauses between processes left out.

@@ -144,6 +144,9 @@ pub struct LoopTable {
     pub max_unknown_tools: u32,
     /// Reminders to a model that neither answers nor calls a tool.
     pub max_nudges: u32,
+    /// Whether results have names that later calls may use instead of the result.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub references: bool,
     /// What counts as an answer; text where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish: Option<FinishBy>,
@@ -159,6 +162,7 @@ impl Default for LoopTable {
             polling_tools: Vec::new(),
             max_unknown_tools: 2,
             max_nudges: 1,
+            references: false,
             finish: None,
             confidence_threshold: None,
         }
@@ -222,7 +226,7 @@ impl AgentConfig {
     pub fn call_spec(&self, tools: &[crate::tool::ToolSpec]) -> CallSpec {
         CallSpec {
             model: self.model.name.clone(),
-            system: self.agent.prompt.clone(),
+            system: self.system_prompt(),
             tools: self.offers(tools),
             max_output_tokens: self.model.max_output_tokens,
             temperature: self.model.temperature,

@@ -4,10 +4,12 @@
 //! before its effect, synced first if the effect leaves the process, and a result is on the tape before the
 //! machine hears it. A tape that cannot be written ends the run at once; nothing is done off the record.
 //!
-//! Parts: [`answer`] turns a reply into a fact, [`guard`] keeps panics of others out, [`stage`] runs tool calls, [`resume`] enters the loop again.
+//! Parts: [`answer`] turns a reply into a fact, [`guard`] keeps panics of others out, [`stage`] runs tool calls,
+//! [`reference`] lets them name earlier results, [`resume`] enters the loop again.
 
 mod answer;
 mod guard;
+pub(crate) mod reference;
 mod resume;
 mod stage;
 
@@ -21,6 +23,7 @@ use crate::model::{Delta, Model, Reply, WireRequest};
 use crate::port::Ports;
 use crate::tool::Toolbox;
 use guard::Guarded;
+use reference::References;
 use std::sync::Arc;
 use std::time::Duration;
 use trace::fact::{Cancelled, Fact, Fault, ModelAsked, RunEnded, RunStarted, Waited};
@@ -77,7 +80,9 @@ pub async fn drive(
     let run = Run::new(setup.config.clone(), Arc::new(specs));
     let run_id = started.run_id.clone();
     let observer = Guarded::new(observer);
-    let mut driver = Driver { setup, run, run_id, conversation, recorder, observer, heard: Vec::new() };
+    let references = References::default();
+    let mut driver =
+        Driver { setup, run, run_id, conversation, recorder, observer, heard: Vec::new(), references };
     driver.record(Fact::RunStarted(Box::new(started)))?;
     driver.run_to_end().await
 }
@@ -90,6 +95,7 @@ struct Driver<'a> {
     recorder: &'a mut dyn Recorder,
     observer: Guarded<'a>,
     heard: Vec<String>,
+    references: References,
 }
 
 impl Driver<'_> {

@@ -185,8 +185,9 @@ impl Run {
         state.run_id = Some(fact.run_id.clone());
         state.trace_id = Some(fact.trace_id);
         state.started_at_ns = at_ns;
-        if !self.config.agent.prompt.is_empty() {
-            state.say(Message::text(Role::System, self.config.agent.prompt.clone()));
+        let system = self.config.system_prompt();
+        if !system.is_empty() {
+            state.say(Message::text(Role::System, system));
         }
         state.say(Message::text(Role::User, fact.task.clone()));
         state.phase = Phase::Ready;

@@ -4,6 +4,7 @@
 //! a [`Permit`], and nothing runs without one, so a side effect without a recorded decision cannot be written.
 
 use crate::config::{PolicyTable, Verdict};
+use crate::tool::situation::Situation;
 use crate::tool::{Risk, ToolSpec};
 use trace::attribute::operation;
 use trace::caller::TraceParent;
@@ -20,6 +21,7 @@ pub struct Permit {
     idempotency_key: String,
     rule: String,
     traceparent: Option<String>,
+    situation: Option<Situation>,
 }
 
 impl Permit {
@@ -65,6 +67,17 @@ impl Permit {
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
         &self.idempotency_key
+    }
+
+    /// The run at the moment of the call, for a tool that wants to see it (see [`crate::tool::Tool::wants_situation`]).
+    #[must_use]
+    pub const fn situation(&self) -> Option<&Situation> {
+        self.situation.as_ref()
+    }
+
+    /// Shows the run to the tool.
+    pub(crate) fn show(&mut self, situation: Option<Situation>) {
+        self.situation = situation;
     }
 
     /// The rule that allows it.
@@ -115,6 +128,7 @@ pub fn decide(table: &PolicyTable, run: &RunId, key: CallKey, call: &ToolCall, s
             idempotency_key: idempotency_key(run, key),
             rule,
             traceparent: None,
+            situation: None,
         }),
         Verdict::Deny => Decision::Deny {
             reason: match reason.is_empty() {

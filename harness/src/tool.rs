@@ -12,6 +12,7 @@ pub mod reserved;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod shown;
+pub mod situation;
 mod toolbox;
 pub mod typed;
 
@@ -115,6 +116,11 @@ impl ToolSpec {
 pub trait Tool: Send + Sync + Debug {
     /// What the loop must know of it.
     fn spec(&self) -> &ToolSpec;
+
+    /// Whether its permits show it the run: the conversation and results so far. They are copied for each call.
+    fn wants_situation(&self) -> bool {
+        false
+    }
 
     /// Runs it once. The future is dropped to cancel.
     ///

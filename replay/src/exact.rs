@@ -75,7 +75,7 @@ pub async fn exact(tape: Arc<Tape>) -> Result<Exact, ReplayError> {
     {
         let resumed = Resumed { heard: Vec::new(), ..(**resumed).clone() };
         let lines = &tape.lines()[..world.rebuilt()];
-        ended = match resume(&setup, lines, resumed, &mut comparer, &mut Unobserved).await {
+        ended = match resume(&setup, &tape, lines, resumed, &mut comparer, &mut Unobserved).await {
             Ok(outcome) => Ok(outcome),
             Err(ResumeError::Tape(why)) => Err(why),
             Err(why) => return Err(unusable(&tape, "the resumed part", why.to_string())),

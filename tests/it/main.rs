@@ -18,6 +18,7 @@ mod mutation;
 mod offline;
 mod old_tape;
 mod provider_fault;
+mod reference;
 mod replay;
 mod reseal;
 mod resume;

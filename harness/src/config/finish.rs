@@ -90,6 +90,15 @@ impl AgentConfig {
         self.loop_.confidence_threshold
     }
 
+    /// The system prompt: the agent's own, and what the loop adds to it.
+    #[must_use]
+    pub fn system_prompt(&self) -> String {
+        let added = self.loop_.references.then_some(crate::driver::reference::PROMPT);
+        let own = Some(self.agent.prompt.as_str()).filter(|own| !own.is_empty());
+        let all: Vec<&str> = own.into_iter().chain(added.map(str::trim)).collect();
+        all.join("\n\n")
+    }
+
     /// What is wrong with these settings: the key and the reason.
     pub(super) fn check_finish(&self) -> Result<(), (&'static str, String)> {
         let key = "loop.confidence_threshold";

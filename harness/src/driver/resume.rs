@@ -4,13 +4,14 @@
 //! the same run; then resuming is refused.
 
 use super::guard::Guarded;
+use super::reference::References;
 use super::{Driver, Observer, Setup};
 use crate::conversation::Conversation;
 use crate::machine::Run;
 use std::sync::Arc;
 use trace::fact::{Fact, Resumed};
 use trace::outcome::Outcome;
-use trace::tape::{Line, Recorder, TapeError};
+use trace::tape::{Line, Recorder, Tape, TapeError};
 
 /// Why a run cannot be resumed.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +30,7 @@ pub enum ResumeError {
     Redacted,
 }
 
-/// Goes on with a run from where its facts leave it.
+/// Goes on with a run from where its facts leave it: `lines` are those of its tape up to there.
 ///
 /// Calls that were started and have no result are told to the model as `unknown_outcome`, unless the tool may be
 /// repeated. `budget` replaces the run's budget from here on.
@@ -38,6 +39,7 @@ pub enum ResumeError {
 /// Where the conversation cannot be rebuilt, or the tape cannot be written.
 pub async fn resume(
     setup: &Setup,
+    tape: &Tape,
     lines: &[Line],
     resumed: Resumed,
     recorder: &mut dyn Recorder,
@@ -57,7 +59,8 @@ pub async fn resume(
     }
     let observer = Guarded::new(observer);
     let heard = heard_since_last_intent(lines);
-    let mut driver = Driver { setup, run, run_id, conversation, recorder, observer, heard };
+    let references = References::of_tape(tape, lines);
+    let mut driver = Driver { setup, run, run_id, conversation, recorder, observer, heard, references };
     driver.record(Fact::Resumed(Box::new(resumed)))?;
     Ok(driver.run_to_end().await?)
 }

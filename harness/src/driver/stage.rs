@@ -55,7 +55,7 @@ impl Driver<'_> {
             key: one.key,
             call_id: one.call.call_id.clone(),
             tool_name: one.call.tool_name.clone(),
-            args_hash: self.args_hash(&one.call.tool_name, &arguments),
+            args_hash: self.args_hash(&one.call.tool_name, &canonical_text(permit.arguments())),
             arguments,
             permission: "allow".to_owned(),
             permission_rule: permit.rule().to_owned(),
@@ -75,11 +75,17 @@ impl Driver<'_> {
                 format!("there is no tool `{}`; there are: {}", one.call.tool_name, names.join(", "));
             return Err(Refusal::new(ToolStatus::Error, FailureStage::UnknownTool, &message));
         };
+        let one = &self
+            .resolved(one)
+            .map_err(|why| Refusal::new(ToolStatus::Error, FailureStage::Validation, &why))?;
         if let Err(why) = toolbox.validate(&spec.name, &one.call.arguments) {
             return Err(Refusal::new(ToolStatus::Error, FailureStage::Validation, &why));
         }
         match policy::decide(&self.setup.config.policy, &self.run_id, one.key, &one.call, spec) {
-            Decision::Allow(permit) => Ok((permit, spec.clone())),
+            Decision::Allow(mut permit) => {
+                permit.show(self.situation(one));
+                Ok((permit, spec.clone()))
+            }
             Decision::Deny { rule, reason, .. } => Err(Refusal {
                 permission: Some(format!("deny:{rule}")),
                 ..Refusal::new(ToolStatus::Denied, FailureStage::Permission, &reason)
@@ -115,19 +121,23 @@ impl Driver<'_> {
         permission: Option<String>,
     ) -> Result<(), TapeError> {
         let arguments = canonical_text(&call.arguments);
+        // As written where a name is none: the tool was given nothing then.
+        let given = self.effective(&call).map_or_else(|_| arguments.clone(), |given| canonical_text(&given));
+        let hash = self.args_hash(&call.tool_name, &given);
         // Cut as it is kept, so that no cut goes through a secret and a replay of what is kept cuts alike.
         let kept = self.recorder.redactor().text(&executed.content);
         let content = match shown(&kept, self.run.config().budget.max_tool_result_chars) {
             Cow::Borrowed(_) => executed.content.clone(),
             Cow::Owned(cut) => cut,
         };
+        let content = self.named(content, &executed.content);
         let result = self.recorder.blob(executed.content.as_bytes())?;
         let shown =
             if content == executed.content { result } else { self.recorder.blob(content.as_bytes())? };
         self.record(Fact::ToolFinished(Box::new(ToolFinished {
             key,
             call_id: call.call_id,
-            args_hash: self.args_hash(&call.tool_name, &arguments),
+            args_hash: hash,
             tool_name: call.tool_name,
             arguments,
             status: executed.status,

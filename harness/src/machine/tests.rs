@@ -281,7 +281,7 @@ fn of_limits_that_hold_at_once_the_stronger_is_told() {
     let mut told = Told::new("[budget]\nmax_model_turns = 1\nmax_total_tokens = 15");
     told.answered("", &[("look", "{}")], Finish::ToolUse);
     told.work(ToolStatus::Ok, "r");
-    assert_eq!(stop_of(&told).0, StopReason::BudgetExceeded);
+    assert_eq!(stop_of(&told).0, StopReason::MaxTurns, "turns come before tokens");
 }
 
 #[test]

@@ -78,9 +78,9 @@ struct Entry {
 }
 
 /// The tools of one agent.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Toolbox {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, Arc<Entry>>,
 }
 
 impl Toolbox {
@@ -174,8 +174,16 @@ impl Toolbox {
         let input = compiled(&spec.name, "input", &spec.input_schema)?;
         let output =
             spec.output_schema.as_ref().map(|schema| compiled(&spec.name, "output", schema)).transpose()?;
-        self.entries.insert(spec.name.clone(), Entry { spec, input, output, tool });
+        self.entries.insert(spec.name.clone(), Arc::new(Entry { spec, input, output, tool }));
         Ok(())
+    }
+
+    /// Only the tools with these names; the others are neither offered nor can they be called.
+    #[must_use]
+    pub fn only(&self, names: &[String]) -> Self {
+        let mut seen = self.clone();
+        seen.entries.retain(|name, _| names.contains(name));
+        seen
     }
 
     /// All specifications, by name.

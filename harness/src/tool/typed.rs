@@ -24,6 +24,7 @@ type Body = dyn Fn(&Permit) -> BoxFuture<'static, Result<String, Fault>> + Send 
 pub struct Typed {
     spec: ToolSpec,
     body: Box<Body>,
+    wants_situation: bool,
 }
 
 impl fmt::Debug for Typed {
@@ -73,7 +74,7 @@ impl Typed {
                 }
             }
         };
-        Self { spec, body: Box::new(body) }
+        Self { spec, body: Box::new(body), wants_situation: false }
     }
 
     /// The same tool under another name.
@@ -90,6 +91,13 @@ impl Typed {
         self
     }
 
+    /// The same tool, shown the run it is called in.
+    #[must_use]
+    pub const fn in_situation(mut self) -> Self {
+        self.wants_situation = true;
+        self
+    }
+
     /// The same tool with another time limit, in milliseconds.
     #[must_use]
     pub const fn within_ms(mut self, timeout_ms: u64) -> Self {
@@ -101,6 +109,10 @@ impl Typed {
 impl Tool for Typed {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn wants_situation(&self) -> bool {
+        self.wants_situation
     }
 
     fn call<'a>(&'a self, permit: &'a Permit) -> BoxFuture<'a, Result<String, Fault>> {

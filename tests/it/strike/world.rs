@@ -170,7 +170,7 @@ impl World {
         let setup = self.setup(kit);
         let mut writer = TapeWriter::reopen(tape, Arc::new(redactor())).unwrap();
         let resumed: Resumed = serde_json::from_str("{}").unwrap();
-        resume(&setup, tape.lines(), resumed, &mut writer, &mut self.clone()).await.unwrap()
+        resume(&setup, tape, tape.lines(), resumed, &mut writer, &mut self.clone()).await.unwrap()
     }
 
     async fn polled<T>(&self, run: impl Future<Output = T>) -> Option<T> {

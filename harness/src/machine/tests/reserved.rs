@@ -202,7 +202,10 @@ proptest! {
             (out_of_tokens, StopReason::BudgetExceeded),
         ];
         match wanted.into_iter().find(|(holds, _)| *holds) {
-            None => prop_assert!(matches!(told.run.next(), Step::Ask { .. })),
+            None => {
+                let goes_on = matches!(told.run.next(), Step::Ask { .. });
+                prop_assert!(goes_on, "nothing holds");
+            }
             Some((_, reason)) => {
                 let outcome = told.outcome();
                 prop_assert_eq!(outcome.stop_reason, reason);
