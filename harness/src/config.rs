@@ -5,6 +5,7 @@
 
 mod budget;
 mod finish;
+mod goal;
 mod model;
 mod policy;
 mod preset;
@@ -12,6 +13,7 @@ mod tool;
 
 pub use budget::Budget;
 pub use finish::{Compare, ExpectTable, FinishBy};
+pub use goal::GoalTable;
 pub use model::{ModelTable, Price};
 pub use policy::{PolicyRule, PolicyTable, Verdict};
 pub use preset::Preset;
@@ -74,6 +76,9 @@ pub struct AgentConfig {
     /// The answer it must come to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<ExpectTable>,
+    /// What it works at over many turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<GoalTable>,
     /// What it may do.
     #[serde(default)]
     pub policy: PolicyTable,
@@ -147,6 +152,9 @@ pub struct LoopTable {
     /// Whether results have names that later calls may use instead of the result.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub references: bool,
+    /// Whether the model answers with plans, for one that cannot call tools.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub planner: bool,
     /// What counts as an answer; text where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish: Option<FinishBy>,
@@ -163,6 +171,7 @@ impl Default for LoopTable {
             max_unknown_tools: 2,
             max_nudges: 1,
             references: false,
+            planner: false,
             finish: None,
             confidence_threshold: None,
         }

@@ -19,6 +19,7 @@ use crate::config::AgentConfig;
 use crate::conversation::Conversation;
 use crate::hands::Hands;
 use crate::machine::{Event, Run, Step};
+use crate::model::planner::Planner;
 use crate::model::{Delta, Model, Reply, WireRequest};
 use crate::port::Ports;
 use crate::tool::Toolbox;
@@ -44,6 +45,17 @@ pub struct Setup {
     pub hands: Arc<dyn Hands>,
     /// Clock, randomness, interruption.
     pub ports: Arc<dyn Ports>,
+}
+
+impl Setup {
+    /// The same with a wire that reads plans, where the agent is a planner.
+    fn planned(&self) -> Option<Self> {
+        self.config.loop_.planner.then(|| {
+            let offers = self.config.call_spec(&self.toolbox.specs()).tools;
+            let wire = Arc::new(Planner::over(self.model.wire.clone(), offers));
+            Self { model: Model { wire, ..self.model.clone() }, ..self.clone() }
+        })
+    }
 }
 
 /// Watches a run from inside its process. Nothing here can change the run.
@@ -74,6 +86,8 @@ pub async fn drive(
     recorder: &mut dyn Recorder,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, TapeError> {
+    let planned = setup.planned();
+    let setup = planned.as_ref().unwrap_or(setup);
     let specs = setup.toolbox.specs();
     let frame = setup.model.wire.frame(&setup.config.call_spec(&specs));
     let conversation = Conversation::new(frame, recorder)?;

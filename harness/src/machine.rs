@@ -9,12 +9,15 @@
 
 mod end;
 pub mod finish;
+mod goal;
 mod limit;
+mod planner;
 mod reserved;
 pub mod retry;
 mod stage;
 mod state;
 
+pub use goal::{Check, Goal, Progress};
 pub use state::{Event, State};
 
 use crate::config::AgentConfig;
@@ -190,6 +193,7 @@ impl Run {
             state.say(Message::text(Role::System, system));
         }
         state.say(Message::text(Role::User, fact.task.clone()));
+        state.goal = Goal::new(&self.config);
         state.phase = Phase::Ready;
         Vec::new()
     }
@@ -254,6 +258,9 @@ impl Run {
                     nudges_left: self.config.loop_.max_nudges.saturating_sub(self.state.nudges),
                 };
                 let decision = reserved::held_to(self.config.finish(), finish::decide(&seen), &seen);
+                if self.is_unplanned(&decision) {
+                    return self.unplanned(fact.turn);
+                }
                 self.take(decision, fact.turn, calls)
             }
             (None, Some(fault)) if fault.class == FaultClass::Cancelled => Vec::new(),
@@ -338,6 +345,7 @@ impl Run {
             if let Some(stop) = limit::after_tools(&self.config, &self.state) {
                 events.extend(self.stop(stop));
             }
+            events.extend(self.checkpoint());
         }
         events
     }

@@ -10,6 +10,7 @@ mod frame;
 pub mod gemini;
 pub mod http;
 pub mod messages;
+pub mod planner;
 pub mod responses;
 pub mod scripted;
 pub mod sse;

@@ -11,6 +11,7 @@ mod concurrency;
 mod crash;
 mod disk;
 mod ending;
+mod goal;
 mod house;
 mod kit;
 mod local_model;

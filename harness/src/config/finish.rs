@@ -81,27 +81,34 @@ impl AgentConfig {
     /// What counts as an answer in this run.
     #[must_use]
     pub fn finish(&self) -> FinishBy {
-        self.loop_.finish.unwrap_or_default()
-    }
-
-    /// The confidence from which an answer ends the run, if there is one.
-    #[must_use]
-    pub fn confidence_threshold(&self) -> Option<u8> {
-        self.loop_.confidence_threshold
+        // A planner has no text, and a goal is reached by more than a text.
+        let by_tool = self.loop_.planner || self.goal.is_some();
+        self.loop_.finish.unwrap_or(if by_tool { FinishBy::Tool } else { FinishBy::Text })
     }
 
     /// The system prompt: the agent's own, and what the loop adds to it.
     #[must_use]
     pub fn system_prompt(&self) -> String {
-        let added = self.loop_.references.then_some(crate::driver::reference::PROMPT);
-        let own = Some(self.agent.prompt.as_str()).filter(|own| !own.is_empty());
-        let all: Vec<&str> = own.into_iter().chain(added.map(str::trim)).collect();
+        let own = Some(self.agent.prompt.clone()).filter(|own| !own.is_empty());
+        let goal = self.goal.as_ref().map(super::GoalTable::told);
+        let references = self.loop_.references.then(|| crate::driver::reference::PROMPT.trim().to_owned());
+        let planner = self.loop_.planner.then(|| crate::model::planner::PROMPT.trim().to_owned());
+        let all: Vec<String> = [own, goal, references, planner].into_iter().flatten().collect();
         all.join("\n\n")
     }
 
     /// What is wrong with these settings: the key and the reason.
     pub(super) fn check_finish(&self) -> Result<(), (&'static str, String)> {
         let key = "loop.confidence_threshold";
+        if let Some(goal) = &self.goal {
+            goal.check()?;
+        }
+        if self.loop_.planner && self.finish() != FinishBy::Tool {
+            return Err((
+                "loop.finish",
+                "a planner ends through final_answer; leave `finish` out or set \"tool\"".to_owned(),
+            ));
+        }
         match self.loop_.confidence_threshold {
             Some(threshold) if threshold > 100 => {
                 Err((key, format!("{threshold} is above 100; use 0 to 100")))

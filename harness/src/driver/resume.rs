@@ -45,6 +45,8 @@ pub async fn resume(
     recorder: &mut dyn Recorder,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, ResumeError> {
+    let planned = setup.planned();
+    let setup = planned.as_ref().unwrap_or(setup);
     let specs = setup.toolbox.specs();
     let frame = setup.model.wire.frame(&setup.config.call_spec(&specs));
     let mut conversation = Conversation::new(frame, recorder)?;

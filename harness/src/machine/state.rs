@@ -1,5 +1,6 @@
 //! What the machine remembers: everything is rebuilt by feeding the same facts again.
 
+use super::goal::{Check, Goal};
 use super::reserved::Conclusion;
 use std::collections::BTreeMap;
 use trace::fact::ToolFinished;
@@ -35,6 +36,8 @@ pub enum Event {
         /// What it asked for.
         tool_name: String,
     },
+    /// A goal was checked.
+    Checked(Box<Check>),
     /// The run will end.
     Stopping(StopReason),
 }
@@ -92,6 +95,8 @@ pub struct State {
     pub answer: Option<String>,
     /// Whether its end is on the tape.
     pub ended: bool,
+    /// The goal and what was done for it, where there is one.
+    pub goal: Option<Goal>,
     pub(super) conclusion: Conclusion,
     pub(super) phase: Phase,
     pub(super) stop: Option<Stop>,
