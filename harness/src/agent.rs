@@ -9,6 +9,7 @@ use crate::hands::LiveHands;
 use crate::model::http::{Endpoint, Http, HttpError};
 use crate::model::{Model, wire};
 use crate::port::{Live, Ports};
+use crate::preparation::{Prepared, prepare};
 use crate::tool::{Environment, ToolSpec, Toolbox, ToolboxError};
 use secrecy::SecretString;
 use std::path::{Path, PathBuf};
@@ -197,9 +198,28 @@ impl Agent {
         cancel: CancellationToken,
         observer: &mut dyn Observer,
     ) -> Result<Finished, TapeError> {
+        let identity = Identity::draw(&Live::new(cancel.clone(), Duration::ZERO), &task);
+        let Some(table) = &self.config.preparation else {
+            return self.run_as(identity, task, studio, cancel, observer).await;
+        };
+        match prepare(self, table, (&identity, task), studio, cancel.clone(), observer).await? {
+            Prepared::Run(agent, task) => agent.run_as(identity, *task, studio, cancel, observer).await,
+            Prepared::Stopped(finished) => Ok(*finished),
+        }
+    }
+
+    /// Runs a task as who was drawn before, without a preparation.
+    async fn run_as(
+        &self,
+        identity: Identity,
+        task: Task,
+        studio: &Studio,
+        cancel: CancellationToken,
+        observer: &mut dyn Observer,
+    ) -> Result<Finished, TapeError> {
         let wall_time = Duration::from_secs(self.config.budget.max_wall_time_seconds);
         let setup = self.setup(cancel, wall_time);
-        record(&setup, task, studio, observer).await
+        record_as(identity, &setup, task, studio, observer).await
     }
 }
 

@@ -8,6 +8,7 @@ mod finish;
 mod goal;
 mod model;
 mod policy;
+mod preparation;
 mod preset;
 mod tool;
 
@@ -16,6 +17,7 @@ pub use finish::{Compare, ExpectTable, FinishBy};
 pub use goal::GoalTable;
 pub use model::{ModelTable, Price};
 pub use policy::{PolicyRule, PolicyTable, Verdict};
+pub use preparation::{Inject, OnFailure, PreparationTable};
 pub use preset::Preset;
 pub use tool::{Builtin, HttpTable, McpTable, Method, ToolTable};
 
@@ -79,6 +81,9 @@ pub struct AgentConfig {
     /// What it works at over many turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<GoalTable>,
+    /// A stage before the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preparation: Option<PreparationTable>,
     /// What it may do.
     #[serde(default)]
     pub policy: PolicyTable,
@@ -214,7 +219,10 @@ impl AgentConfig {
             path: path.to_owned(),
             why: why.to_string().trim().to_owned(),
         })?;
-        config.budget.fill_in(text);
+        config.budget.fill_in(text, &["budget"]);
+        if let Some(preparation) = &mut config.preparation {
+            preparation.budget.fill_in(text, &["preparation", "budget"]);
+        }
         config.check(path)?;
         Ok(config)
     }
@@ -225,6 +233,11 @@ impl AgentConfig {
         }
         if crate::model::wire(&self.model.wire).is_none() {
             return Err(bad(path, "model.wire", &no_wire(&self.model.wire)));
+        }
+        if let Some(preparation) = &self.preparation
+            && preparation.prompt.trim().is_empty()
+        {
+            return Err(bad(path, "preparation.prompt", "is empty; say what the stage is to find out"));
         }
         self.check_finish().map_err(|(key, why)| bad(path, key, &why))?;
         tool::check(&self.tools, &self.servers).map_err(|(key, why)| bad(path, &key, &why))

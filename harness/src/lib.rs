@@ -14,5 +14,7 @@ pub mod machine;
 pub mod model;
 pub mod policy;
 pub mod port;
+mod preparation;
 pub mod price;
+pub mod surface;
 pub mod tool;

@@ -27,5 +27,6 @@ mod run;
 mod run_edge;
 mod scenario;
 mod strike;
+mod surface;
 mod tau_bench;
 mod told;

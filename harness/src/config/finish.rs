@@ -54,7 +54,7 @@ impl ExpectTable {
     pub fn is_met_by(&self, answer: &str) -> bool {
         match (self.compare, &self.value) {
             (Compare::Exact, Value::String(text)) => answer.trim() == text.trim(),
-            (Compare::Exact, value) => answer.trim() == value.to_string(),
+            (Compare::Exact, value) => answer.trim() == trace::canonical::canonical(value),
             // Figures are compared as figures: 4 is 4.0.
             (Compare::Json, value) => {
                 serde_json::from_str::<Value>(answer).is_ok_and(|is| is_same(&is, value))

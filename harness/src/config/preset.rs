@@ -31,11 +31,12 @@ impl Preset {
 }
 
 impl Budget {
-    /// Fills in what the preset knows and the file's own `[budget]` leaves out.
-    pub(super) fn fill_in(&mut self, text: &str) {
+    /// Fills in what the preset knows and the file's own table, found under these keys, leaves out.
+    pub(super) fn fill_in(&mut self, text: &str, keys: &[&str]) {
         let Some(preset) = self.preset else { return };
-        let said = toml::from_str::<toml::Table>(text).ok();
-        let said = said.as_ref().and_then(|table| table.get("budget")?.as_table());
+        let said = toml::from_str::<toml::Table>(text)
+            .ok()
+            .and_then(|table| keys.iter().try_fold(table, |table, key| table.get(*key)?.as_table().cloned()));
         if !said.is_some_and(|budget| budget.contains_key("max_model_turns")) {
             self.max_model_turns = preset.max_model_turns();
         }
