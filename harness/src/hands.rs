@@ -67,10 +67,10 @@ impl LiveHands {
             done = tokio::time::timeout(limit, guarded) => match done {
                 Ok(Ok(result)) => result,
                 Ok(Err(_)) => Err(Fault::new(FaultClass::Permanent, "the tool panicked")),
-                Err(_) => Err(Fault::new(
-                    FaultClass::Timeout,
-                    format!("no result within {} ms", spec.timeout_ms),
-                )),
+                Err(_) => Err(Fault {
+                    elapsed_ms: Some(spec.timeout_ms),
+                    ..Fault::new(FaultClass::Timeout, format!("no result within {} ms", spec.timeout_ms))
+                }),
             },
             () = self.ports.interruption() => {
                 Err(Fault::new(FaultClass::Cancelled, "cancelled while it ran: it may have taken effect"))
@@ -155,7 +155,7 @@ fn executed(result: Result<String, Fault>, attempts: u32, latency_ns: u64) -> Ex
             };
             Executed {
                 status,
-                content: error_text(fault.class.as_str(), &fault.message),
+                content: fault_text(&fault),
                 error_class: Some(fault.class),
                 failure_stage: Some(stage),
                 attempts,
@@ -169,6 +169,17 @@ fn executed(result: Result<String, Fault>, attempts: u32, latency_ns: u64) -> Ex
 #[must_use]
 pub fn error_text(kind: &str, message: &str) -> String {
     serde_json::json!({ "error": kind, "message": message }).to_string()
+}
+
+/// The same of a fault, with how long it was waited for where it took too long.
+fn fault_text(fault: &Fault) -> String {
+    match fault.elapsed_ms {
+        None => error_text(fault.class.as_str(), &fault.message),
+        Some(elapsed_ms) => {
+            let (error, message) = (fault.class.as_str(), &fault.message);
+            serde_json::json!({ "error": error, "message": message, "elapsed_ms": elapsed_ms }).to_string()
+        }
+    }
 }
 
 #[cfg(test)]

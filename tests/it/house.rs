@@ -359,3 +359,69 @@ fn nothing_tells_where_it_was_written() {
         }
     }
 }
+
+/// How many requirements there are.
+const REQUIREMENTS: u32 = 105;
+
+/// The numbers that a text names as `R7`, and as `R7 to R9` with those between.
+fn numbers(text: &str) -> Vec<u32> {
+    let number = |word: &str| -> Option<u32> {
+        let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+        word.strip_prefix('R')?.parse().ok()
+    };
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut found = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let Some(first) = number(word) else { continue };
+        let range = words.get(at + 1).filter(|to| **to == "to").and_then(|_| number(words.get(at + 2)?));
+        found.extend(first..=range.unwrap_or(first));
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+#[test]
+fn every_requirement_has_one_row_with_a_test_that_exists_or_is_said_to_be_missing() {
+    let table = read("harness/REQUIREMENTS.md");
+    let (rows, missing) = table.split_once("## Not satisfied yet").unwrap_or((&table, ""));
+    let missing = numbers(missing);
+    let sources: String = files_ending_in(".rs").iter().map(|name| read(name)).collect();
+    let mut seen = BTreeMap::new();
+    for row in rows.lines().filter(|line| line.starts_with("| R") && !line.starts_with("| R |")) {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [number, what, place, test] = cells[..] else { panic!("{row}: four cells a row") };
+        let number: u32 =
+            number.trim_start_matches('R').parse().unwrap_or_else(|_| panic!("{row}: one number a row"));
+        assert!(seen.insert(number, what).is_none(), "R{number} has two rows");
+        let (place, test) = (place.trim_matches('`'), test.trim_matches('`'));
+        assert!(root().join(place).exists(), "R{number} lives in `{place}`, which is not there");
+        assert!(
+            sources.contains(&format!("fn {test}(")),
+            "R{number} names the test `{test}`, which is not there"
+        );
+        assert!(!missing.contains(&number), "R{number} has a row and is said to be missing");
+    }
+    assert!(seen.keys().is_sorted(), "the rows are not in order");
+    let lost: Vec<u32> =
+        (1..=REQUIREMENTS).filter(|n| !seen.contains_key(n) && !missing.contains(n)).collect();
+    assert!(lost.is_empty(), "neither a row nor a word in `Not satisfied yet`: {lost:?}");
+}
+
+#[test]
+fn wires_know_no_policy_no_loop_and_no_budget() {
+    let words = ["policy", "machine", "driver", "hands", "budget", "retry::", "validate", "toolbox"];
+    let wires = files_ending_in(".rs").into_iter().filter(|name| name.starts_with("harness/src/model"));
+    for name in wires {
+        let code = production(&name);
+        let uses = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for line in uses.filter(|line| line.contains("crate::") || line.contains("super::")) {
+            let found = words.iter().find(|word| line.contains(*word));
+            assert!(
+                found.is_none(),
+                "{name}: `{}`: what may be done is decided outside the wires",
+                line.trim()
+            );
+        }
+    }
+}

@@ -12,10 +12,10 @@ use harness::driver::{ResumeError, Setup, Unobserved};
 use harness::hands::LiveHands;
 use harness::model::http::{Endpoint, Http};
 use harness::model::scripted::{ScriptTurn, Scripted};
-use harness::model::{Model, Transport, wire};
+use harness::model::{Frame, Model, NAMES, Transport, wire};
 use harness::port::{Live, Ports};
 use harness::tool::{Tool, Toolbox};
-use loopback::{Loopback, Play};
+use loopback::{Loopback, Play, RequestSeen};
 use replay::exact::exact;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use trace::fact::{Fact, Fault, ToolFinished};
-use trace::id::CallKey;
+use trace::id::{CallKey, Hash};
 use trace::message::{Finish, Part, Response, ToolCall, Usage, tool_calls};
 use trace::outcome::{FaultClass, Outcome};
 use trace::redact::Redactor;
@@ -189,7 +189,9 @@ impl Kit {
         let scripts = BTreeMap::from([(self.config.model.name.clone(), plays)]);
         let provider = Loopback::start(loopback::by_model(scripts)).await.unwrap();
         let wire = wire(&self.config.model.wire).unwrap();
-        let http = Http::new(&Endpoint::new(provider.base_url()), &*wire, None).unwrap();
+        let mut endpoint = Endpoint::new(provider.base_url());
+        endpoint.idle_timeout = self.config.model_timeout();
+        let http = Http::new(&endpoint, &*wire, None).unwrap();
         let mut recorded = self.record(self.model(Arc::new(http))).await;
         assert_eq!(provider.violations(), [""; 0], "a real provider would have refused");
         recorded.requests = provider.requests().len();
@@ -268,6 +270,7 @@ pub(crate) fn checked(path: &Path) -> Tape {
     let (tape, problems) = verify(path).unwrap();
     assert_eq!(problems, [], "{}", path.display());
     one_result_per_call(&tape);
+    requests(&tape);
     tape
 }
 
@@ -291,6 +294,28 @@ pub(crate) fn one_result_per_call(tape: &Tape) {
 fn results(tape: &Tape) -> Vec<&ToolFinished> {
     let facts = tape.lines().iter().map(|line| &line.fact);
     facts.filter_map(|fact| if let Fact::ToolFinished(fact) = fact { Some(&**fact) } else { None }).collect()
+}
+
+/// Every request of the run as a provider received it; each is one that a strict provider takes.
+pub(crate) fn requests(tape: &Tape) -> Vec<RequestSeen> {
+    let wire = tape.started().map_or("", |started| started.wire.as_str());
+    let wire = NAMES.into_iter().find(|name| *name == wire).unwrap();
+    let (mut fragments, mut requests) = (Vec::<&str>::new(), Vec::new());
+    for line in tape.lines() {
+        let Fact::ModelAsked(fact) = &line.fact else { continue };
+        if fact.parent.is_none() {
+            fragments.clear();
+        }
+        fragments.extend(fact.fragments.iter().map(|hash| tape.text(hash).unwrap()));
+        let body = Frame::from_stored(tape.text(&fact.frame).unwrap()).unwrap().body(&fragments);
+        assert_eq!(Hash::of(&body), fact.body_hash, "line {}: the body is not what was sent", line.seq + 1);
+        let json = serde_json::from_slice(&body).unwrap();
+        let (endpoint, headers) = (fact.endpoint.clone(), BTreeMap::new());
+        requests.push(RequestSeen { wire, endpoint, headers, body, json, nth: requests.len() });
+        let wrong = loopback::check::violations(&requests[requests.len() - 1]);
+        assert_eq!(wrong, [""; 0], "line {} of {}", line.seq + 1, tape.path().display());
+    }
+    requests
 }
 
 /// The tape is rebuilt fact for fact and byte for byte.

@@ -7,6 +7,7 @@
 )]
 
 mod bad_input;
+mod complaint;
 mod concurrency;
 mod crash;
 mod disk;
@@ -18,9 +19,11 @@ mod local_model;
 mod mutation;
 mod offline;
 mod old_tape;
+mod provider;
 mod provider_fault;
 mod reference;
 mod replay;
+mod requirement;
 mod reseal;
 mod resume;
 mod run;

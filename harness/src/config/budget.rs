@@ -4,7 +4,7 @@ use super::Preset;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// `[budget]`: a number is a limit, 0 means none at all, an absent key means no limit.
+/// `[budget]`: a number is a limit, 0 means none at all, an absent key means its default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Budget {
@@ -27,8 +27,8 @@ pub struct Budget {
     /// Output tokens of all calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u64>,
-    /// Input and output tokens of all calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Input and output tokens of all calls. Without a limit it is written as null, since an absent key means the
+    /// default, and a replay must not find a limit that the run had not.
     pub max_total_tokens: Option<u64>,
     /// US dollars of all calls.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -41,6 +41,7 @@ pub fn of_answer(status: u16, headers: &BTreeMap<String, String>, body: &[u8]) -
         class: class_of_status(status, &error),
         message: bounded(&format!("the provider answered {status}: {}", error.shown())),
         retry_after_ms: retry_after_ms(headers).or(error.retry_after_ms),
+        elapsed_ms: None,
     }
 }
 
@@ -56,7 +57,7 @@ pub fn of_error_object(error: &Value) -> Fault {
         _ => error.class().unwrap_or(FaultClass::Transient),
     };
     let message = bounded(&format!("the provider reported an error in its answer: {}", error.shown()));
-    Fault { class, message, retry_after_ms: error.retry_after_ms }
+    Fault { retry_after_ms: error.retry_after_ms, ..Fault::new(class, message) }
 }
 
 fn class_of_status(status: u16, error: &ProviderError) -> FaultClass {

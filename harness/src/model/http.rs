@@ -200,7 +200,8 @@ impl Http {
 
     fn silence(&self, what: &str, after: Duration) -> Fault {
         let message = format!("{what} from {} within {:.1} s", self.host(), after.as_secs_f64());
-        Fault::new(FaultClass::Timeout, message)
+        let elapsed_ms = u64::try_from(after.as_millis()).ok();
+        Fault { elapsed_ms, ..Fault::new(FaultClass::Timeout, message) }
     }
 
     fn unreachable(&self, error: reqwest::Error) -> Fault {

@@ -97,9 +97,8 @@ impl HttpTool {
         match status {
             200..=299 => Ok(body),
             _ => Err(Fault {
-                class: class(status),
-                message: message(&self.host(), status, &headers, &body),
                 retry_after_ms: retry_after_ms(&headers),
+                ..Fault::new(class(status), message(&self.host(), status, &headers, &body))
             }),
         }
     }

@@ -53,7 +53,7 @@ impl Typed {
         let spec = ToolSpec {
             name: name.into(),
             description: description.into(),
-            input_schema: schema::<Arguments>(SchemaSettings::draft2020_12()),
+            input_schema: object(schema::<Arguments>(SchemaSettings::draft2020_12())),
             risk,
             effect,
             timeout_ms: TIMEOUT_MS,
@@ -131,6 +131,17 @@ fn schema<T: JsonSchema>(settings: SchemaSettings) -> Value {
         object.remove("title");
     }
     schema
+}
+
+/// Arguments are an object on every wire: a type that takes anything says no more than that.
+fn object(schema: Value) -> Value {
+    match schema {
+        Value::Object(mut members) => {
+            members.entry("type").or_insert_with(|| "object".into());
+            Value::Object(members)
+        }
+        _ => serde_json::json!({ "type": "object" }),
+    }
 }
 
 /// Plain text and values of any type say nothing that could be checked.

@@ -82,6 +82,8 @@ names! {
     TOOL_ARGS_HASH = "loopdeck.tool.args_hash";
     TOOL_RESULT_HASH = "loopdeck.tool.result_hash";
     TOOL_ATTEMPTS = "loopdeck.tool.attempts";
+    TOOL_RISK = "loopdeck.tool.risk";
+    TOOL_TRUNCATED = "loopdeck.tool.truncated";
     TOOL_PERMISSION = "loopdeck.tool.permission";
     MODEL_ATTEMPTS = "loopdeck.model.attempts";
     CONTEXT_HEAD = "loopdeck.model.context_head";

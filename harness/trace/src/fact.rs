@@ -258,13 +258,16 @@ pub struct Fault {
     /// How long the other side asked us to wait, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
+    /// How long it was waited for, where it took too long, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elapsed_ms: Option<u64>,
 }
 
 impl Fault {
     /// A fault of this class with this message.
     #[must_use]
     pub fn new(class: FaultClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), retry_after_ms: None }
+        Self { class, message: message.into(), retry_after_ms: None, elapsed_ms: None }
     }
 }
 

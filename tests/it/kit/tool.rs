@@ -33,6 +33,8 @@ pub(crate) enum Deed {
     Say(&'static str),
     /// It answers after so many milliseconds.
     After(u64, &'static str),
+    /// It answers how often it was asked before.
+    Count,
     /// It fails.
     Fail(FaultClass),
     /// It fails so many times, then answers.
@@ -101,6 +103,7 @@ impl InProcess {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
                 Ok(text.to_owned())
             }
+            Deed::Count => Ok(before.to_string()),
             Deed::Fail(class) => Err(Fault::new(class, "it does not work")),
             Deed::Hang => std::future::pending().await,
             Deed::Panic => panic!("a tool that panics, as this story wants it"),

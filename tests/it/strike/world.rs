@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::time::Instant;
-use trace::fact::{Fact, Fault, Resumed};
+use trace::fact::{Chunk, Fact, Fault, Resumed};
 use trace::id::{RunId, TraceId};
-use trace::outcome::Outcome;
+use trace::outcome::{FaultClass, Outcome};
 use trace::tape::{Disk, Tape, TapeError, TapeWriter};
 
 /// When runs of these suites begin, nanoseconds since 1970.
@@ -48,6 +48,8 @@ pub(super) enum Strike {
     Tool(usize),
     /// From this question on, the clock is off by so many nanoseconds.
     Clock(usize, i64),
+    /// The first answer ends after so many bytes, as if it were whole, or with the connection broken.
+    Body(usize, bool),
     /// The disk fails in the middle of this line, and for good.
     Disk(usize),
 }
@@ -259,7 +261,14 @@ impl Pieces {
         request: &WireRequest,
         on_chunk: &mut (dyn FnMut(&[u8]) + Send),
     ) -> Result<Reply, Fault> {
-        let reply = self.inner.send(request, &mut |_| {}).await?;
+        let mut reply = self.inner.send(request, &mut |_| {}).await?;
+        if let Strike::Body(bytes, breaks) = self.world.0.strike
+            && self.inner.requests() == 1
+        {
+            reply.body.truncate(bytes);
+            reply.chunks = vec![Chunk { bytes: u32::try_from(reply.body.len()).unwrap(), after_ns: 0 }];
+            reply.cut = breaks.then(|| Fault::new(FaultClass::Transient, "the connection broke"));
+        }
         let mut left = &reply.body[..];
         for chunk in &reply.chunks {
             let (piece, rest) = left.split_at(chunk.bytes as usize);

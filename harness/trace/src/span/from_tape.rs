@@ -3,14 +3,17 @@
 //! Place in the flow: fact -> tape -> **span** -> row. A pure fold: the same tape always gives the same spans, so
 //! they can be derived again at any time. What has not ended yet is marked open.
 
+mod said;
+
 use super::{Span, SpanEvent, SpanStatus};
 use crate::attribute as name;
 use crate::attribute::operation;
-use crate::fact::{Fact, ModelAnswered, ModelAsked, Resumed, RunStarted, ToolFinished, ToolStarted};
+use crate::fact::{Fact, ModelAnswered, ModelAsked, Resumed, RunStarted, ToolFinished, ToolStarted, Waited};
 use crate::id::{CallKey, RunId, SpanId};
 use crate::message::{Message, Part, Role, ToolResult, Usage};
 use crate::outcome::{Outcome, RunStatus, ToolStatus};
 use crate::tape::{Line, Tape};
+use said::messages_json;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -27,6 +30,7 @@ pub fn from_tape(tape: &Tape) -> Vec<Span> {
         tape,
         started,
         root: root(started, *at_ns),
+        risks: risks(tape, started),
         turns: BTreeMap::new(),
         tools: BTreeMap::new(),
         results: Vec::new(),
@@ -43,6 +47,8 @@ struct Fold<'a> {
     tape: &'a Tape,
     started: &'a RunStarted,
     root: Span,
+    /// What each tool can do to the world, by its name.
+    risks: BTreeMap<String, String>,
     turns: BTreeMap<u32, Turn>,
     tools: BTreeMap<CallKey, Span>,
     /// Results since the last request: they are among the next request's new messages.
@@ -83,7 +89,8 @@ impl Fold<'_> {
             Fact::ToolFinished(fact) => self.tool_finished(at_ns, fact),
             Fact::RunEnded(fact) => end(&mut self.root, at_ns, &fact.outcome),
             Fact::Resumed(fact) => reopen(&mut self.root, fact),
-            Fact::RunStarted(_) | Fact::Waited(_) | Fact::Cancelled(_) => {}
+            Fact::Waited(fact) => self.waited(fact),
+            Fact::RunStarted(_) | Fact::Cancelled(_) => {}
         }
     }
 
@@ -161,6 +168,14 @@ impl Fold<'_> {
         self.position += 1;
     }
 
+    /// The attempt that failed before the pause tells how long it was.
+    fn waited(&mut self, fact: &Waited) {
+        let chat = self.turns.get_mut(&fact.turn).map(|turn| &mut turn.chat);
+        if let Some(event) = chat.and_then(|chat| chat.events.last_mut()) {
+            event.attributes.insert("delay_ms".to_owned(), json!(fact.ms));
+        }
+    }
+
     fn tool_started(&mut self, at_ns: i64, fact: &ToolStarted) {
         let id = self.run().span(operation::EXECUTE_TOOL, fact.key.turn, fact.key.index);
         let span = self.tool(fact.key, &fact.tool_name, &fact.call_id, id, at_ns);
@@ -177,6 +192,7 @@ impl Fold<'_> {
         set(&mut span, name::AGENT_NAME, self.started.agent.as_str());
         set(&mut span, name::TURN_INDEX, key.turn);
         set(&mut span, name::CALL_INDEX, key.index);
+        set_some(&mut span, name::TOOL_RISK, self.risks.get(tool_name).map(String::as_str));
         span
     }
 
@@ -198,6 +214,7 @@ impl Fold<'_> {
         set_some(&mut span, name::TOOL_ERROR_CLASS, fact.error_class.map(|class| class.as_str()));
         set_some(&mut span, name::TOOL_FAILURE_STAGE, fact.failure_stage.map(|stage| stage.as_str()));
         set_some(&mut span, name::TOOL_PERMISSION, fact.permission.as_deref());
+        set_some(&mut span, name::TOOL_TRUNCATED, (fact.shown != fact.result).then_some(true));
         match fact.status {
             // A denial is a decision, not an error of the call.
             ToolStatus::Ok | ToolStatus::Denied => {}
@@ -263,6 +280,13 @@ impl Fold<'_> {
         spans.extend(self.tools.into_values());
         spans
     }
+}
+
+fn risks(tape: &Tape, started: &RunStarted) -> BTreeMap<String, String> {
+    let specs = tape.text(&started.tools).and_then(|text| serde_json::from_str::<Vec<Value>>(text).ok());
+    let text = |spec: &Value, key: &str| Some(spec[key].as_str()?.to_owned());
+    let risk = |spec: Value| Some((text(&spec, "name")?, text(&spec, "risk")?));
+    specs.into_iter().flatten().filter_map(risk).collect()
 }
 
 fn root(started: &RunStarted, at_ns: i64) -> Span {
@@ -403,37 +427,5 @@ fn number(value: f64) -> Value {
     match value.fract() == 0.0 && value.abs() < 9e15 {
         true => json!(value as i64),
         false => json!(value),
-    }
-}
-
-/// Messages as the JSON text that the registry's message attributes hold.
-/// Source: semantic-conventions-genai, gen-ai-input-messages.json and gen-ai-output-messages.json.
-fn messages_json(messages: &[Message], finish: Option<&str>) -> String {
-    let list: Vec<Value> = messages
-        .iter()
-        .map(|message| {
-            let parts: Vec<Value> = message.parts.iter().map(part_json).collect();
-            let mut object = json!({ "role": message.role.as_str(), "parts": parts });
-            if let (Some(finish), Some(map)) = (finish, object.as_object_mut()) {
-                map.insert("finish_reason".to_owned(), json!(finish));
-            }
-            object
-        })
-        .collect();
-    Value::Array(list).to_string()
-}
-
-fn part_json(part: &Part) -> Value {
-    match part {
-        Part::Text { text } => json!({ "type": "text", "content": text }),
-        Part::Reasoning { text, .. } => json!({ "type": "reasoning", "content": text }),
-        Part::ToolCall(call) => {
-            let arguments = serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!(call.arguments));
-            json!({ "type": "tool_call", "id": call.call_id, "name": call.tool_name, "arguments": arguments })
-        }
-        Part::ToolResult(result) => {
-            json!({ "type": "tool_call_response", "id": result.call_id, "response": result.content })
-        }
-        Part::Opaque { raw, .. } => raw.clone(),
     }
 }
