@@ -28,6 +28,7 @@ pub(crate) async fn gallery() -> Vec<(&'static str, Recorded)> {
         ("a run with failing tools", failing().run().await),
         ("a run that repeats a call", repeating().run().await),
         ("a run that went on after its limit", plain().stopped_and_resumed().await),
+        ("a run towards a goal, with named results", by_name().run().await),
         ("a run with a secret", secret(LONG).run().await),
         ("a run with a secret that is shorter than its placeholder", secret(SHORT).run().await),
         ("a run with a secret in a result that is cut", secret(LONG).with(cut_short).run().await),
@@ -53,6 +54,19 @@ pub(crate) async fn gallery() -> Vec<(&'static str, Recorded)> {
 fn on_messages(config: &mut harness::config::AgentConfig) {
     "messages".clone_into(&mut config.model.wire);
     config.model.stream = false;
+}
+
+fn by_name() -> Kit {
+    let last =
+        [("d", "final_answer", r#"{"answer":"42","confidence":90}"#), ("e", "look", r#"{"n":"$$r2"}"#)];
+    Kit::new([asks(&[("a", "look", "{}")]), asks(&[("b", "pay", r#"{"n":"$$r1"}"#)]), asks(&last)])
+        .tool(&InProcess::reading("look", Deed::Say("7")))
+        .tool(&InProcess::writing("pay", Deed::Say("8")))
+        .with(|config| {
+            config.loop_.references = true;
+            let text = r#"{"objective":"a full shelf","done_condition":"it is full","checkpoint_every":2}"#;
+            config.goal = serde_json::from_str(text).ok();
+        })
 }
 
 fn plain() -> Kit {

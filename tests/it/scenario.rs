@@ -2,7 +2,7 @@
 //! from. A new kind of step gets a scenario here, and every suite strikes it.
 
 use crate::kit::{Deed, InProcess, Kit, asks, fault, response, said, status};
-use harness::config::PolicyRule;
+use harness::config::{Compare, ExpectTable, FinishBy, PolicyRule};
 use harness::model::scripted::ScriptTurn;
 use trace::message::Finish;
 use trace::outcome::{FaultClass, StopReason};
@@ -46,7 +46,71 @@ pub(crate) fn all() -> Vec<Scenario> {
         one("a denial that ends the run", denied, StopReason::PermissionDenied),
         one("a provider that will not", refusal, StopReason::ModelError),
         one("credentials that are refused", credentials, StopReason::AuthRequired),
+        one("an end by the loop's own tool", own_tool, StopReason::Completed),
+        one("an end that cannot be reached", given_up, StopReason::CannotComplete),
+        one("answers that are not the expected one", unexpected, StopReason::ExpectedMismatch),
+        one("results that are named", named_results, StopReason::Completed),
+        one("plans instead of calls", plans, StopReason::Completed),
+        one("a goal that is checked", goal, StopReason::ConfidenceThreshold),
     ]
+}
+
+fn own_tool() -> Kit {
+    let last = [("a", "final_answer", r#"{"answer":"42"}"#), ("b", "look", "{}"), ("c", "pay", r#"{"n":1}"#)];
+    // Cancelled in its last turn, it is asked once more when it goes on.
+    let again = asks(&[("d", "final_answer", r#"{"answer":"42"}"#)]);
+    Kit::new([said("It is 42."), asks(&last), again])
+        .tool(&InProcess::reading("look", Deed::Say("seen")))
+        .tool(&InProcess::writing("pay", Deed::Say("paid")))
+        .with(|config| config.loop_.finish = Some(FinishBy::Tool))
+}
+
+fn given_up() -> Kit {
+    Kit::new([asks(&[("a", "cannot_complete", r#"{"reason":"closed"}"#)])])
+        .with(|config| config.loop_.finish = Some(FinishBy::Either))
+}
+
+fn unexpected() -> Kit {
+    Kit::new([said("1"), said("2")]).with(|config| {
+        config.expect = Some(ExpectTable { value: "3".into(), compare: Compare::Exact, retries: 1 });
+    })
+}
+
+fn named_results() -> Kit {
+    Kit::new([
+        asks(&[("a", "look", "{}")]),
+        asks(&[("b", "pay", r#"{"n":"$$r1"}"#), ("c", "pay", r#"{"n":"$$r9"}"#)]),
+        said("Done."),
+    ])
+    .tool(&InProcess::reading("look", Deed::Say("7")))
+    .tool(&InProcess::writing("pay", Deed::Say("paid")))
+    .with(|config| config.loop_.references = true)
+}
+
+fn plans() -> Kit {
+    Kit::new([
+        said(r#"{"tool":"pay","arguments":{"n":1}}"#),
+        said("I am done, I think."),
+        said(r#"{"tool":"final_answer","prompt":"paid"}"#),
+        said(r#"{"tool":"final_answer","prompt":"paid"}"#),
+    ])
+    .tool(&InProcess::writing("pay", Deed::Say("paid")))
+    .with(|config| config.loop_.planner = true)
+}
+
+/// It only looks: a check tells truly that nobody knows what became of a call with an effect.
+fn goal() -> Kit {
+    let sure = |confidence: u32| format!(r#"{{"answer":"full","confidence":{confidence}}}"#);
+    Kit::new([
+        asks(&[("a", "look", "{}")]),
+        asks(&[("b", "final_answer", &sure(79))]),
+        asks(&[("c", "final_answer", &sure(80))]),
+    ])
+    .tool(&InProcess::reading("look", Deed::Say("half full")))
+    .with(|config| {
+        let text = r#"{"objective":"a full shelf","done_condition":"it is full","checkpoint_every":1}"#;
+        config.goal = serde_json::from_str(text).ok();
+    })
 }
 
 fn answer() -> Kit {
