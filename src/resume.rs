@@ -50,7 +50,7 @@ pub(crate) async fn run(args: Args) -> Done {
     let budget = (budget != agent.config.budget).then_some(budget);
     let studio = house.studio()?;
     let manner = Manner { json: args.json, quiet: args.quiet };
-    let mut watcher = Watcher::of_lines(manner, studio.redactor.clone(), tape.lines());
+    let mut watcher = Watcher::of_tape(manner, studio.redactor.clone(), &tape);
     let mut tasks = JoinSet::new();
     let cancel = crate::interrupt::first(&mut tasks, watcher.teller());
     let finished =

@@ -4,7 +4,7 @@
 //! `rustc -O server.rs && ./server 8901`. The model's name is its script: `fake-20` asks for the tool `add` twenty
 //! times and then answers `42`. Spans posted to `/v1/traces` are taken in and forgotten.
 
-use std::io::{BufRead, BufReader, Read, Result, Write};
+use std::io::{BufRead, BufReader, Result, Write};
 use std::net::{TcpListener, TcpStream};
 
 fn main() -> Result<()> {

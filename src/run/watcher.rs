@@ -17,7 +17,7 @@ use trace::fact::{Fact, ModelAnswered, ToolFinished};
 use trace::message::{joined_text, tool_calls};
 use trace::outcome::ToolStatus;
 use trace::redact::Redactor;
-use trace::tape::Line;
+use trace::tape::Tape;
 
 /// Characters of a call's arguments that people are shown.
 const ARGUMENTS_CHARS: usize = 72;
@@ -46,16 +46,20 @@ pub(crate) struct Watcher {
 impl Watcher {
     /// Watches on this process's own screen.
     pub(crate) fn new(manner: Manner, redactor: Arc<Redactor>) -> Self {
-        Self::of_lines(manner, redactor, &[])
+        Self::from(manner, redactor, Progress::default(), Duration::ZERO)
     }
 
     /// The same for a run that has been at work before.
-    pub(crate) fn of_lines(manner: Manner, redactor: Arc<Redactor>, lines: &[Line]) -> Self {
+    pub(crate) fn of_tape(manner: Manner, redactor: Arc<Redactor>, tape: &Tape) -> Self {
         let mut progress = Progress::default();
-        lines.iter().for_each(|line| progress.take(&line.fact));
+        tape.lines().iter().for_each(|line| progress.take(&line.fact));
+        Self::from(manner, redactor, progress, harness::agent::ran_for(tape))
+    }
+
+    fn from(manner: Manner, redactor: Arc<Redactor>, progress: Progress, before: Duration) -> Self {
         // Events and a bar on one terminal would be mixed.
         let hidden = manner.quiet || (manner.json && say::stdout_is_terminal());
-        let mut screen = if hidden { Screen::Silent } else { Screen::of_process(worked(lines)) };
+        let mut screen = if hidden { Screen::Silent } else { Screen::of_process(before) };
         screen.progress(&progress);
         Self { screen, events: manner.json, redactor, progress, turn: 0, shown: String::new() }
     }
@@ -152,13 +156,6 @@ impl Observer for Watcher {
             self.screen.line(&format!("turn {turn}: trying again in {ms} ms: {}", say::clip(why)));
         }
     }
-}
-
-/// How long a run was at work, the time between its processes left out.
-fn worked(lines: &[Line]) -> Duration {
-    let pairs = lines.windows(2).filter(|pair| !matches!(pair[1].fact, Fact::Resumed(_)));
-    let worked: i64 = pairs.map(|pair| pair[1].at_ns.saturating_sub(pair[0].at_ns)).sum();
-    Duration::from_nanos(u64::try_from(worked).unwrap_or(0))
 }
 
 #[cfg(test)]
