@@ -16,12 +16,13 @@ pub(crate) use watcher::{Manner, Watcher};
 use crate::exit::{Done, Exit, Failure};
 use crate::house::House;
 use crate::say;
-use harness::agent::{Agent, AgentError, Finished, Task};
+use harness::agent::{Agent, AgentError, Finished, Studio, Task};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tokio::task::JoinSet;
 use trace::caller;
-use trace::id::{SpanId, TraceId};
+use trace::id::{RunId, SpanId, TraceId};
+use trace::message::Message;
 use trace::outcome::RunStatus;
 
 /// Arguments.
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     agent: PathBuf,
     /// What it is asked to do; `-` reads it from stdin
     task: String,
-    /// The conversation this run belongs to
+    /// The conversation this run belongs to: it goes on from the newest run of that name that has ended
     #[arg(long)]
     session: Option<String>,
     /// A word to find the run by; may be given again
@@ -58,9 +59,14 @@ pub(crate) async fn run(args: Args) -> Done {
     let (agent, parent) = called(agent, &environment);
     let house = House::open()?;
     let studio = house.studio()?;
+    let continues = match &args.session {
+        Some(session) => earlier(&studio, session, args.quiet)?,
+        None => None,
+    };
     let task = Task {
         text: read_task(&args.task)?,
         session_id: args.session,
+        continues,
         tags: args.tags,
         parent,
         ..Task::default()
@@ -105,6 +111,20 @@ fn called(agent: Agent, environment: &dyn Fn(&str) -> Option<String>) -> (Agent,
         None
     });
     (agent.known_as(&resource), parent.map(|parent| (parent.trace_id, parent.span_id)))
+}
+
+/// What the conversation has so far.
+fn earlier(studio: &Studio, session: &str, quiet: bool) -> Result<Option<(RunId, Vec<Message>)>, Failure> {
+    let (found, unreadable) = harness::session::earlier(&studio.tapes, session)
+        .map_err(|why| Failure::infrastructure(format!("{}: {why}", studio.tapes.display())))?;
+    for why in unreadable {
+        say::warn(&why.to_string());
+    }
+    let Some(found) = found else { return Ok(None) };
+    if !quiet {
+        say::talk(&format!("goes on from run {}, {} messages", found.run_id, found.messages.len()));
+    }
+    Ok(Some((found.run_id, found.messages)))
 }
 
 fn read_task(task: &str) -> Result<String, Failure> {

@@ -31,6 +31,7 @@ pub(crate) async fn run(args: Args) -> Done {
     let run = ask(&reader, &question::run(&run_id)).await?;
     let turns = ask(&reader, &question::turns(&run_id)).await?;
     let calls = ask(&reader, &question::tool_calls(&run_id)).await?;
+    let children = ask(&reader, &question::children(&run_id)).await?;
     let messages = match args.json || args.messages {
         true => Some(ask(&reader, &question::messages(&run_id)).await?),
         false => None,
@@ -43,6 +44,7 @@ pub(crate) async fn run(args: Args) -> Done {
             "run": row,
             "turns": list(&turns),
             "tool_calls": list(&calls),
+            "children": list(&children),
             "model_calls": list(&models),
             "messages": messages.as_ref().map(list),
         }))?;
@@ -52,6 +54,19 @@ pub(crate) async fn run(args: Args) -> Done {
     let shown =
         ["turn", "tool_names", "arguments", "tool_statuses", "input_tokens", "output_tokens", "latency_ms"];
     say::data(&say::draw(&turns.only(&shown)))?;
+    for child in children.objects() {
+        let text = |name: &str| child.get(name).map(say::plain).unwrap_or_default();
+        say::data(&format!(
+            "part: run {}  {}: {} after {} turns, {} + {} tokens, cost {}",
+            text("run_id"),
+            text("agent"),
+            text("stop_reason"),
+            text("turns"),
+            text("input_tokens"),
+            text("output_tokens"),
+            text("cost_usd"),
+        ))?;
+    }
     if let Some(messages) = messages {
         for message in messages.objects() {
             let text = |name: &str| message.get(name).map(say::plain).unwrap_or_default();
@@ -93,6 +108,9 @@ fn verdict(run: &Map<String, Value>) -> String {
         if let Some(told) = evidence.get(name).and_then(Value::as_str) {
             lines.push(format!("{label}: {told}"));
         }
+    }
+    if let Some(parent) = run.get("parent_run_id").and_then(Value::as_str) {
+        lines.push(format!("part of run {parent}"));
     }
     if let Some(of) = run.get("replay_of").and_then(Value::as_str) {
         lines.push(format!("replay of {of} ({})", text("replay_mode")));

@@ -136,6 +136,12 @@ impl<'a> Gathered<'a> {
                     self.output_tokens.add(response.usage.output_tokens);
                 }
             }
+            Fact::SummaryAnswered(answered) => {
+                if let Some(response) = &answered.response {
+                    self.input_tokens.add(response.usage.input_tokens);
+                    self.output_tokens.add(response.usage.output_tokens);
+                }
+            }
             Fact::ToolFinished(call) => self.tool_calls.push(ToolCall {
                 tool_name: call.tool_name.clone(),
                 arguments: Some(call.arguments.clone()),
@@ -147,7 +153,12 @@ impl<'a> Gathered<'a> {
             Fact::RunEnded(ended) => self.ended = Some(&ended.outcome),
             // What ended before it went on was not the end.
             Fact::Resumed(_) => self.ended = None,
-            Fact::ModelAsked(_) | Fact::Waited(_) | Fact::ToolStarted(_) | Fact::Cancelled(_) => {}
+            Fact::ModelAsked(_)
+            | Fact::Waited(_)
+            | Fact::ToolStarted(_)
+            | Fact::Cancelled(_)
+            | Fact::SummaryAsked(_)
+            | Fact::Compacted(_) => {}
         }
     }
 

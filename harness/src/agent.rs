@@ -3,21 +3,25 @@
 //! Place in the flow: prompt -> **agent** -> driver. The command line, the demo, live evaluation and live replay
 //! all start runs here.
 
+mod load;
+mod provider;
+
 use crate::config::{AgentConfig, Budget, ConfigError};
-use crate::driver::{Observer, ResumeError, Setup, drive, resume};
+use crate::driver::{Observer, ResumeError, Setup, Tiers, drive, resume};
 use crate::hands::LiveHands;
-use crate::model::http::{Endpoint, Http, HttpError};
-use crate::model::{Model, wire};
+use crate::model::Model;
+use crate::model::http::HttpError;
 use crate::port::{Live, Ports};
 use crate::preparation::{Prepared, prepare};
-use crate::tool::{Environment, ToolSpec, Toolbox, ToolboxError};
-use secrecy::SecretString;
+use crate::team::{Caller, TeamHands};
+use crate::tool::{ToolSpec, Toolbox, ToolboxError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use trace::fact::{Fact, Resumed, RunStarted};
 use trace::id::{Hash, RunId, SpanId, TraceId};
+use trace::message::Message;
 use trace::outcome::Outcome;
 use trace::redact::Redactor;
 use trace::tape::{Recorder, Tape, TapeError, TapeWriter};
@@ -50,6 +54,20 @@ pub enum AgentError {
         /// The provider.
         provider: String,
     },
+    /// Agents have agents as tools, too deep.
+    #[error(
+        "{}: its agent `{agent}` is {max} agents deep, and [loop] max_agent_depth allows no more; does an agent have \
+         itself as a tool?",
+        path.display()
+    )]
+    Depth {
+        /// The file.
+        path: PathBuf,
+        /// The agent's file, as written there.
+        agent: String,
+        /// How deep they may be.
+        max: u32,
+    },
     /// The client for the provider cannot be built.
     #[error("{}: `model.base_url`: {why}", path.display())]
     Client {
@@ -67,6 +85,8 @@ pub struct Task {
     pub text: String,
     /// The conversation it continues.
     pub session_id: Option<String>,
+    /// The run of that conversation it goes on from, and what was said in it.
+    pub continues: Option<(RunId, Vec<Message>)>,
     /// The user it runs for.
     pub user_id: Option<String>,
     /// The case of a suite.
@@ -112,39 +132,11 @@ pub struct Agent {
     pub toolbox: Arc<Toolbox>,
     /// Its model.
     pub model: Model,
+    /// The models of the tiers that something asks for.
+    pub tiers: Tiers,
 }
 
 impl Agent {
-    /// Reads agent.toml and makes everything ready, its servers included. `environment` looks up the variables of
-    /// keys.
-    ///
-    /// # Errors
-    /// Where the file, a tool, a server or a key is not as it must be; each message names the file.
-    pub async fn load(path: &Path, environment: Environment<'_>) -> Result<Self, AgentError> {
-        let config = AgentConfig::load(path)?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Self::of_config(config, path, folder, environment)?.connect(path, folder, environment).await
-    }
-
-    /// Starts the servers of `[[mcp]]` and takes their tools in; they live as long as the agent's tools.
-    ///
-    /// # Errors
-    /// Where a server does not start, or one of its tools cannot be used.
-    pub async fn connect(
-        mut self,
-        path: &Path,
-        folder: &Path,
-        environment: Environment<'_>,
-    ) -> Result<Self, AgentError> {
-        if !self.config.servers.is_empty() {
-            let wrong = |why| AgentError::Tools { path: path.to_owned(), why };
-            let mut toolbox = Toolbox::of_config(&self.config, folder, environment).map_err(wrong)?;
-            toolbox.connect(&self.config, folder, environment).await.map_err(wrong)?;
-            self.toolbox = Arc::new(toolbox);
-        }
-        Ok(self)
-    }
-
     /// Makes a configuration ready, all but its servers; its tools run in `folder`, `path` is only for messages.
     ///
     /// # Errors
@@ -160,8 +152,9 @@ impl Agent {
         }
         let toolbox = Toolbox::of_config(&config, folder, environment)
             .map_err(|why| AgentError::Tools { path: path.to_owned(), why })?;
-        let model = http_model(&config, path, environment)?;
-        Ok(Self { config: Arc::new(config), toolbox: Arc::new(toolbox), model })
+        let model = provider::http_model(&config.model, path, environment)?;
+        let tiers = provider::tiers(&config, path, environment)?;
+        Ok(Self { config: Arc::new(config), toolbox: Arc::new(toolbox), model, tiers })
     }
 
     /// Makes the agent of a recorded run ready again, to resume it; its tools run in `folder`.
@@ -218,8 +211,9 @@ impl Agent {
         observer: &mut dyn Observer,
     ) -> Result<Finished, TapeError> {
         let wall_time = Duration::from_secs(self.config.budget.max_wall_time_seconds);
-        let setup = self.setup(cancel, wall_time);
-        record_as(identity, &setup, task, studio, observer).await
+        let ports = Arc::new(Live::new(cancel.clone(), wall_time));
+        let caller = Caller { identity: identity.clone(), studio: studio.clone(), cancel };
+        record_as(identity, &self.setup(ports, caller), task, studio, observer).await
     }
 }
 
@@ -237,10 +231,14 @@ impl Agent {
         cancel: CancellationToken,
         observer: &mut dyn Observer,
     ) -> Result<Finished, ResumeError> {
-        let run_id = tape.started().ok_or(ResumeError::NotStarted)?.run_id.clone();
+        let started = tape.started().ok_or(ResumeError::NotStarted)?;
+        let run_id = started.run_id.clone();
+        let identity = Identity { run_id: run_id.clone(), trace_id: started.trace_id };
         let in_force = budget.as_ref().unwrap_or(&self.config.budget);
         let wall_time = Duration::from_secs(in_force.max_wall_time_seconds).saturating_sub(ran_for(tape));
-        let setup = self.seeing(&seen_in(tape)).setup(cancel, wall_time);
+        let ports = Arc::new(Live::new(cancel.clone(), wall_time));
+        let caller = Caller { identity, studio: studio.clone(), cancel };
+        let setup = self.seeing(&seen_in(tape)).setup(ports, caller);
         let resumed = Resumed {
             limits: budget.as_ref().map(Budget::limits).unwrap_or_default(),
             budget: budget.map(serde_json::to_value).transpose().map_err(TapeError::from)?,
@@ -251,14 +249,15 @@ impl Agent {
         Ok(Finished { run_id, outcome, tape: writer.seal()? })
     }
 
-    fn setup(&self, cancel: CancellationToken, wall_time: Duration) -> Setup {
-        let ports: Arc<dyn Ports> = Arc::new(Live::new(cancel, wall_time));
+    fn setup(&self, ports: Arc<dyn Ports>, caller: Caller) -> Setup {
         let retries = self.config.budget.max_retries_per_tool_call;
+        let live = LiveHands::new(self.toolbox.clone(), ports.clone(), retries);
         Setup {
             config: self.config.clone(),
             toolbox: self.toolbox.clone(),
             model: self.model.clone(),
-            hands: Arc::new(LiveHands::new(self.toolbox.clone(), ports.clone(), retries)),
+            tiers: self.tiers.clone(),
+            hands: Arc::new(TeamHands::new(live, self.toolbox.clone(), ports.clone(), caller)),
             ports,
         }
     }
@@ -366,6 +365,12 @@ pub fn started_fact(
         prompt_version: config.agent.prompt_version.clone(),
         limits: config.budget.limits(),
         session_id: task.session_id.clone(),
+        continues: task.continues.as_ref().map(|(run, _)| run.clone()),
+        history: match &task.continues {
+            Some((_, earlier)) => Some(recorder.blob(serde_json::to_string(earlier)?.as_bytes())?),
+            None => None,
+        },
+        earlier: task.continues.as_ref().map(|(_, earlier)| earlier.clone()).unwrap_or_default(),
         user_id: task.user_id.clone(),
         environment: config.agent.environment.clone(),
         release: config.agent.release.clone(),
@@ -382,34 +387,4 @@ fn drawn_trace_id(ports: &dyn Ports) -> TraceId {
     bytes[..8].copy_from_slice(&ports.draw().to_be_bytes());
     bytes[8..].copy_from_slice(&ports.draw().to_be_bytes());
     TraceId::new(bytes)
-}
-
-/// The model of a configuration over HTTP.
-fn http_model(
-    config: &AgentConfig,
-    path: &Path,
-    environment: &dyn Fn(&str) -> Option<String>,
-) -> Result<Model, AgentError> {
-    let key = match config.key_env() {
-        None => None,
-        Some(name) => {
-            Some(environment(name).filter(|key| !key.is_empty()).ok_or_else(|| AgentError::NoKey {
-                path: path.to_owned(),
-                key_env: name.to_owned(),
-                provider: config.model.provider.clone(),
-            })?)
-        }
-    };
-    let wire = wire(&config.model.wire).ok_or_else(|| {
-        AgentError::Config(ConfigError::Value {
-            path: path.to_owned(),
-            key: "model.wire".to_owned(),
-            why: crate::config::no_wire(&config.model.wire),
-        })
-    })?;
-    let mut endpoint = Endpoint::new(config.base_url());
-    endpoint.idle_timeout = config.model_timeout();
-    let transport = Http::new(&endpoint, &*wire, key.map(SecretString::from).as_ref())
-        .map_err(|why| AgentError::Client { path: path.to_owned(), why })?;
-    Ok(Model { provider: config.model.provider.clone(), wire, transport: Arc::new(transport) })
 }

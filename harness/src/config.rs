@@ -4,21 +4,25 @@
 //! a replay builds the same loop from it.
 
 mod budget;
+mod context;
 mod finish;
 mod goal;
 mod model;
 mod policy;
 mod preparation;
 mod preset;
+mod tier;
 mod tool;
 
 pub use budget::Budget;
+pub use context::{ContextTable, Strategy};
 pub use finish::{Compare, ExpectTable, FinishBy};
 pub use goal::GoalTable;
 pub use model::{ModelTable, Price};
 pub use policy::{PolicyRule, PolicyTable, Verdict};
 pub use preparation::{Inject, OnFailure, PreparationTable};
 pub use preset::Preset;
+pub use tier::TierTable;
 pub use tool::{Builtin, HttpTable, McpTable, Method, ToolTable};
 
 use crate::model::CallSpec;
@@ -93,6 +97,9 @@ pub struct AgentConfig {
     /// Servers of the Model Context Protocol whose tools it has.
     #[serde(default, rename = "mcp", skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<McpTable>,
+    /// How much of the conversation the model is shown.
+    #[serde(default, skip_serializing_if = "ContextTable::is_default")]
+    pub context: ContextTable,
 }
 
 /// `[agent]`
@@ -166,6 +173,16 @@ pub struct LoopTable {
     /// Confidence, 0 to 100, from which an answer ends the run; none where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence_threshold: Option<u8>,
+    /// How deep agents may have agents as tools: an agent's own tools are the first level.
+    #[serde(skip_serializing_if = "is_default_depth")]
+    pub max_agent_depth: u32,
+}
+
+const MAX_AGENT_DEPTH: u32 = 3;
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+const fn is_default_depth(depth: &u32) -> bool {
+    *depth == MAX_AGENT_DEPTH
 }
 
 impl Default for LoopTable {
@@ -179,6 +196,7 @@ impl Default for LoopTable {
             planner: false,
             finish: None,
             confidence_threshold: None,
+            max_agent_depth: MAX_AGENT_DEPTH,
         }
     }
 }
@@ -194,19 +212,9 @@ impl AgentConfig {
                 .map_err(|source| ConfigError::Read { path: path.to_owned(), source })
         };
         let mut config = Self::parse(&read(path)?, path)?;
-        if let Some(file) = config.agent.prompt_file.take() {
-            if !config.agent.prompt.is_empty() {
-                return Err(bad(
-                    path,
-                    "agent.prompt_file",
-                    "give either `prompt` or `prompt_file`, not both",
-                ));
-            }
-            let file = path.parent().unwrap_or(Path::new(".")).join(file);
-            config.agent.prompt = std::fs::read_to_string(&file).map_err(|why| {
-                bad(path, "agent.prompt_file", &format!("{} cannot be read: {why}", file.display()))
-            })?;
-        }
+        let (agent, context) = (&mut config.agent, &mut config.context);
+        read_in(path, ("agent.prompt", "prompt_file"), &mut agent.prompt, agent.prompt_file.take())?;
+        read_in(path, ("context.memory", "memory_file"), &mut context.memory, context.memory_file.take())?;
         Ok(config)
     }
 
@@ -223,6 +231,10 @@ impl AgentConfig {
         if let Some(preparation) = &mut config.preparation {
             preparation.budget.fill_in(text, &["preparation", "budget"]);
         }
+        if let Some(tier) = &config.model.tier {
+            config.model = config.model.of_tier(tier).map_err(|why| bad(path, "model.tier", &why))?;
+        }
+        config.budget.reserve.get_or_insert(true);
         config.check(path)?;
         Ok(config)
     }
@@ -240,6 +252,11 @@ impl AgentConfig {
             return Err(bad(path, "preparation.prompt", "is empty; say what the stage is to find out"));
         }
         self.check_finish().map_err(|(key, why)| bad(path, key, &why))?;
+        self.model.check_tiers().map_err(|(key, why)| bad(path, &key, &why))?;
+        self.context.check().map_err(|(key, why)| bad(path, key, &why))?;
+        for (key, tier) in self.tiers_used() {
+            self.model.of_tier(tier).map_err(|why| bad(path, &key, &why))?;
+        }
         tool::check(&self.tools, &self.servers).map_err(|(key, why)| bad(path, &key, &why))
     }
 
@@ -268,25 +285,30 @@ impl AgentConfig {
         }
     }
 
+    /// The tiers that something asks for by name, each with the key that does.
+    #[must_use]
+    pub fn tiers_used(&self) -> Vec<(String, &str)> {
+        let context = self.context.tier.iter().map(|tier| ("context.tier".to_owned(), tier.as_str()));
+        context.collect()
+    }
+
+    /// The model that writes summaries.
+    #[must_use]
+    pub fn context_model(&self) -> ModelTable {
+        let tier = self.context.tier.as_ref().and_then(|tier| self.model.of_tier(tier).ok());
+        tier.unwrap_or_else(|| self.model.clone())
+    }
+
     /// Where the provider is.
     #[must_use]
     pub fn base_url(&self) -> &str {
-        self.model.base_url.as_deref().unwrap_or(match self.model.wire.as_str() {
-            "messages" => "https://api.anthropic.com",
-            "gemini" => "https://generativelanguage.googleapis.com/v1beta",
-            _ => "https://api.openai.com/v1",
-        })
+        self.model.base_url()
     }
 
     /// The environment variable that holds the key; `None` where none is needed.
     #[must_use]
     pub fn key_env(&self) -> Option<&str> {
-        let name = self.model.key_env.as_deref().unwrap_or(match self.model.wire.as_str() {
-            "messages" => "ANTHROPIC_API_KEY",
-            "gemini" => "GEMINI_API_KEY",
-            _ => "OPENAI_API_KEY",
-        });
-        (!name.is_empty()).then_some(name)
+        self.model.key_env()
     }
 
     /// Longest silence of the provider.
@@ -294,6 +316,25 @@ impl AgentConfig {
     pub const fn model_timeout(&self) -> Duration {
         Duration::from_secs(self.model.timeout_seconds)
     }
+}
+
+/// Reads a text in that the configuration keeps in a file beside it; `key` names the text and the file's key.
+fn read_in(
+    path: &Path,
+    (key, file_key): (&str, &str),
+    text: &mut String,
+    file: Option<PathBuf>,
+) -> Result<(), ConfigError> {
+    let Some(file) = file else { return Ok(()) };
+    let (table, name) = key.split_once('.').unwrap_or(("", key));
+    let at = format!("{table}.{file_key}");
+    if !text.is_empty() {
+        return Err(bad(path, &at, &format!("give either `{name}` or `{file_key}`, not both")));
+    }
+    let file = path.parent().unwrap_or(Path::new(".")).join(file);
+    *text = std::fs::read_to_string(&file)
+        .map_err(|why| bad(path, &at, &format!("{} cannot be read: {why}", file.display())))?;
+    Ok(())
 }
 
 /// Why a wire is none, and which there are.

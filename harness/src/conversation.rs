@@ -65,7 +65,7 @@ impl Conversation {
     pub(crate) fn extend(
         &mut self,
         wire: &dyn Wire,
-        messages: &[Message],
+        messages: &[&Message],
         recorder: &mut dyn Recorder,
     ) -> Result<Added, TapeError> {
         let parent = self.chain.head();
@@ -89,6 +89,13 @@ impl Conversation {
             head: self.chain.head().unwrap_or_else(|| Hash::new([0; 32])),
             depth: u32::try_from(self.chain.depth()).unwrap_or(u32::MAX),
         })
+    }
+
+    /// Begins anew: what is shown next does not follow what was shown before.
+    pub(crate) fn restart(&mut self) {
+        self.fragments.clear();
+        self.chain = Chain::default();
+        self.messages = 0;
     }
 
     pub(crate) fn frame_hash(&self) -> Hash {

@@ -5,9 +5,10 @@
 //! machine hears it. A tape that cannot be written ends the run at once; nothing is done off the record.
 //!
 //! Parts: [`answer`] turns a reply into a fact, [`guard`] keeps panics of others out, [`stage`] runs tool calls,
-//! [`reference`] lets them name earlier results, [`resume`] enters the loop again.
+//! [`reference`] lets them name earlier results, [`context`] shows the model less, [`resume`] enters the loop again.
 
 mod answer;
+mod context;
 mod guard;
 pub(crate) mod reference;
 mod resume;
@@ -25,6 +26,7 @@ use crate::port::Ports;
 use crate::tool::Toolbox;
 use guard::Guarded;
 use reference::References;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use trace::fact::{Cancelled, Fact, Fault, ModelAsked, RunEnded, RunStarted, Waited};
@@ -45,7 +47,12 @@ pub struct Setup {
     pub hands: Arc<dyn Hands>,
     /// Clock, randomness, interruption.
     pub ports: Arc<dyn Ports>,
+    /// The models of the tiers that something asks for.
+    pub tiers: Tiers,
 }
+
+/// Models by the name of their tier.
+pub type Tiers = BTreeMap<String, Model>;
 
 impl Setup {
     /// The same with a wire that reads plans, where the agent is a planner.
@@ -120,7 +127,10 @@ impl Driver<'_> {
             {
                 self.record(Fact::Cancelled(Cancelled { by }))?;
             }
+            self.run.keep(self.recorder.redactor());
             match self.run.next() {
+                Step::Summarise { turn, messages } => self.summarise(turn, &messages).await?,
+                Step::Compact(compacted) => self.compact(*compacted)?,
                 Step::Ask { turn, attempt } => self.ask(turn, attempt).await?,
                 Step::Wait { turn, attempt, ms } => self.wait(turn, attempt, ms).await?,
                 Step::Run(planned) => self.run_stage(planned).await?,
@@ -142,6 +152,7 @@ impl Driver<'_> {
             Fact::ToolStarted(fact) => fact.heard = std::mem::take(&mut self.heard),
             Fact::RunEnded(fact) => fact.heard = std::mem::take(&mut self.heard),
             Fact::Resumed(fact) => fact.heard = std::mem::take(&mut self.heard),
+            Fact::SummaryAsked(fact) => fact.heard = std::mem::take(&mut self.heard),
             _ => {}
         }
         let recorded = self.recorder.record(at_ns, &fact)?;
@@ -155,7 +166,7 @@ impl Driver<'_> {
 
     async fn ask(&mut self, turn: u32, attempt: u32) -> Result<(), TapeError> {
         let wire = self.setup.model.wire.clone();
-        let added = self.conversation.extend(&*wire, &self.run.state().messages, self.recorder)?;
+        let added = self.conversation.extend(&*wire, &self.run.state().prompt(), self.recorder)?;
         let body = self.conversation.body();
         let kept = self.conversation.kept(&body);
         let stream = self.setup.config.model.stream;
@@ -176,14 +187,16 @@ impl Driver<'_> {
             heard: Vec::new(),
         }))?;
         let request = WireRequest { endpoint, body, stream };
-        let answer = self.send(&request).await;
-        let fact = self.take_answer(turn, attempt, stream, answer)?;
+        let setup = self.setup;
+        let answer = self.send(&setup.model, &request, true).await;
+        let by = (&setup.model, setup.config.model.price);
+        let fact = self.take_answer(by, (turn, attempt), stream, answer)?;
         self.record(Fact::ModelAnswered(Box::new(fact)))
     }
 
     /// Sends the request; an interruption drops it and becomes a fault.
-    async fn send(&mut self, request: &WireRequest) -> Result<Reply, Fault> {
-        let mut decoder = request.stream.then(|| self.setup.model.wire.stream());
+    async fn send(&mut self, model: &Model, request: &WireRequest, watched: bool) -> Result<Reply, Fault> {
+        let mut decoder = (watched && request.stream).then(|| model.wire.stream());
         let observer = &mut self.observer;
         let mut on_chunk = |bytes: &[u8]| {
             // Only for those who watch: the answer itself is decoded from the whole body.
@@ -193,7 +206,7 @@ impl Driver<'_> {
         };
         tokio::select! {
             biased;
-            reply = guard::brought(self.setup.model.transport.send(request, &mut on_chunk)) => reply,
+            reply = guard::brought(model.transport.send(request, &mut on_chunk)) => reply,
             () = self.setup.ports.interruption() => Err(Fault::new(FaultClass::Cancelled, "cancelled")),
         }
     }

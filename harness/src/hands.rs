@@ -13,11 +13,11 @@ use std::fmt::Debug;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use trace::fact::Fault;
+use trace::fact::{Child, Fault};
 use trace::outcome::{FailureStage, FaultClass, ToolStatus};
 
 /// The one result of a call that was permitted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Executed {
     /// How it ended.
     pub status: ToolStatus,
@@ -31,6 +31,8 @@ pub struct Executed {
     pub attempts: u32,
     /// Time inside the tool, pauses included, in nanoseconds.
     pub latency_ns: u64,
+    /// The run that the call was, where the tool is an agent.
+    pub child: Option<Box<Child>>,
 }
 
 /// Carries out permitted calls.
@@ -146,6 +148,7 @@ fn executed(result: Result<String, Fault>, attempts: u32, latency_ns: u64) -> Ex
             failure_stage: None,
             attempts,
             latency_ns,
+            child: None,
         },
         Err(fault) => {
             let (status, stage) = match fault.class {
@@ -160,6 +163,7 @@ fn executed(result: Result<String, Fault>, attempts: u32, latency_ns: u64) -> Ex
                 failure_stage: Some(stage),
                 attempts,
                 latency_ns,
+                child: None,
             }
         }
     }

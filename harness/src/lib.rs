@@ -6,6 +6,7 @@
 
 pub mod agent;
 pub mod config;
+pub mod context;
 mod conversation;
 pub mod driver;
 pub mod hands;
@@ -16,5 +17,7 @@ pub mod policy;
 pub mod port;
 mod preparation;
 pub mod price;
+pub mod session;
 pub mod surface;
+pub mod team;
 pub mod tool;

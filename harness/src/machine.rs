@@ -5,8 +5,11 @@
 //! replay, resuming after a crash, and the backtest of limits over old runs.
 //!
 //! Parts: [`finish`] decides what an answer means, [`limit`] which budgets are used up, [`retry`] whether to try
-//! again, [`stage`] which calls run next, [`reserved`] what the loop's own tools mean, [`end`] how a stop is told.
+//! again, [`stage`] which calls run next, [`reserved`] what the loop's own tools mean, [`context`] when the model is
+//! shown less, [`allowance`] what a part of the run may use up, [`end`] how a stop is told.
 
+mod allowance;
+mod context;
 mod end;
 pub mod finish;
 mod goal;
@@ -17,17 +20,18 @@ pub mod retry;
 mod stage;
 mod state;
 
+pub use allowance::Allowance;
 pub use goal::{Check, Goal, Progress};
-pub use state::{Event, State};
+pub use state::{Event, Spent, State};
 
 use crate::config::AgentConfig;
 use crate::tool::ToolSpec;
 use finish::Decision;
 use state::{Batch, Phase, Stop};
 use std::sync::Arc;
-use trace::fact::{Cancelled, Fact, ModelAnswered, Resumed, RunStarted, ToolFinished};
+use trace::fact::{Cancelled, Compacted, Fact, ModelAnswered, Resumed, RunStarted, ToolFinished};
 use trace::id::CallKey;
-use trace::message::{Message, Role, ToolCall, tool_calls};
+use trace::message::{Finish, Message, Role, ToolCall, tool_calls};
 use trace::outcome::{FailureStage, FaultClass, Outcome, StopReason, ToolStatus};
 
 /// What to do next.
@@ -49,6 +53,15 @@ pub enum Step {
         /// How long, in milliseconds.
         ms: u64,
     },
+    /// Ask a model for a summary of the older part of the conversation, with these messages.
+    Summarise {
+        /// The turn that is asked next, 1-based.
+        turn: u32,
+        /// The whole request.
+        messages: Vec<Message>,
+    },
+    /// Show the model less from here on.
+    Compact(Box<Compacted>),
     /// Run these calls: together if there are several, they are safe to. Results are recorded in this order.
     Run(Vec<Planned>),
     /// Give these calls their result without running them.
@@ -87,13 +100,16 @@ pub struct Run {
     config: Arc<AgentConfig>,
     tools: Arc<Vec<ToolSpec>>,
     state: State,
+    /// The messages without secrets, where something is decided by them.
+    kept: Vec<Message>,
+    kept_summary: Option<String>,
 }
 
 impl Run {
     /// A run that has not started: the first fact must be [`Fact::RunStarted`].
     #[must_use]
     pub fn new(config: Arc<AgentConfig>, tools: Arc<Vec<ToolSpec>>) -> Self {
-        Self { config, tools, state: State::default() }
+        Self { config, tools, state: State::default(), kept: Vec::new(), kept_summary: None }
     }
 
     /// The state, for those who look and must not touch.
@@ -135,12 +151,27 @@ impl Run {
             _ if self.is_stopping() => Step::Done(Box::new(self.outcome(self.state.stop.as_ref()))),
             Phase::Asked { turn, attempt } => Step::Ask { turn: *turn, attempt: *attempt },
             Phase::Backoff { turn, attempt, ms } => Step::Wait { turn: *turn, attempt: *attempt, ms: *ms },
-            Phase::Again { turn, attempt } => Step::Ask { turn: *turn, attempt: *attempt },
+            Phase::Again { turn, attempt } => self.ask(*turn, *attempt),
             Phase::Ready | Phase::Begin => match limit::exceeded(&self.config.budget, &self.state) {
-                Some(stop) => Step::Done(Box::new(self.outcome(Some(&stop)))),
-                None => Step::Ask { turn: self.state.turns + 1, attempt: 1 },
+                Some(stop) => self.done(&stop),
+                None => self.ask(self.state.turns + 1, 1),
             },
         }
+    }
+
+    /// Budget was checked: compact if needed, reserve, ask.
+    fn ask(&self, turn: u32, attempt: u32) -> Step {
+        if let Some(step) = self.before_asking(turn) {
+            return step;
+        }
+        match limit::unreserved(&self.config, &self.state, || self.next_tokens()) {
+            Some(stop) => self.done(&stop),
+            None => Step::Ask { turn, attempt },
+        }
+    }
+
+    fn done(&self, stop: &Stop) -> Step {
+        Step::Done(Box::new(self.outcome(Some(stop))))
     }
 
     fn outcome(&self, stop: Option<&Stop>) -> Outcome {
@@ -157,6 +188,7 @@ impl Run {
                 self.state.turns = fact.turn;
                 self.state.said.clear();
                 self.state.sent = self.state.messages.len();
+                self.state.view_sent = self.state.view.clone();
                 self.state.head = Some(fact.head);
                 self.state.phase = Phase::Asked { turn: fact.turn, attempt: fact.attempt };
                 Vec::new()
@@ -180,6 +212,20 @@ impl Run {
                 Vec::new()
             }
             Fact::Resumed(fact) => self.resumed(before_ns, fact),
+            // Asked again after a crash: a summary changes nothing outside.
+            Fact::SummaryAsked(_) => Vec::new(),
+            Fact::SummaryAnswered(fact) => {
+                self.state.summarised(fact);
+                Vec::new()
+            }
+            Fact::Compacted(fact) => {
+                self.state.compacted(fact);
+                vec![Event::Compacted {
+                    turn: fact.turn,
+                    before: fact.before_tokens,
+                    after: fact.after_tokens,
+                }]
+            }
         }
     }
 
@@ -192,7 +238,14 @@ impl Run {
         if !system.is_empty() {
             state.say(Message::text(Role::System, system));
         }
+        // What was said before this run is no news: the tape has it as the run's history.
+        state.messages.extend(fact.earlier.iter().cloned());
+        let asked = state.messages.len();
         state.say(Message::text(Role::User, fact.task.clone()));
+        if !self.config.context.memory.is_empty() {
+            state.say(Message::text(Role::User, crate::context::remembered(&self.config.context.memory)));
+        }
+        state.pinned = asked..state.messages.len();
         state.goal = Goal::new(&self.config);
         state.phase = Phase::Ready;
         Vec::new()
@@ -247,6 +300,7 @@ impl Run {
             (Some(response), _) => {
                 self.state.spend(&response.usage, fact.cost_usd);
                 self.state.messages.push(response.message());
+                self.state.heard_answer(fact);
                 let calls: Vec<ToolCall> = tool_calls(&response.parts).cloned().collect();
                 let seen = finish::Seen {
                     finish: &response.finish,
@@ -257,13 +311,20 @@ impl Run {
                     truncated_in_a_row: self.state.truncated_in_a_row,
                     nudges_left: self.config.loop_.max_nudges.saturating_sub(self.state.nudges),
                 };
-                let decision = reserved::held_to(self.config.finish(), finish::decide(&seen), &seen);
+                let decision = match response.finish {
+                    Finish::ContextFull if self.overfull() => finish::cut_off(calls.len()),
+                    _ => reserved::held_to(self.config.finish(), finish::decide(&seen), &seen),
+                };
                 if self.is_unplanned(&decision) {
                     return self.unplanned(fact.turn);
                 }
                 self.take(decision, fact.turn, calls)
             }
             (None, Some(fault)) if fault.class == FaultClass::Cancelled => Vec::new(),
+            (None, Some(fault)) if fault.class == FaultClass::Overflow && self.overfull() => {
+                self.state.phase = Phase::Again { turn: fact.turn, attempt: fact.attempt + 1 };
+                Vec::new()
+            }
             (None, Some(fault)) => {
                 match retry::after(&self.config.budget, &self.state, fact.attempt, fault) {
                     Ok(ms) => {

@@ -4,6 +4,7 @@
 //! a [`Permit`], and nothing runs without one, so a side effect without a recorded decision cannot be written.
 
 use crate::config::{PolicyTable, Verdict};
+use crate::machine::Allowance;
 use crate::tool::situation::Situation;
 use crate::tool::{Risk, ToolSpec};
 use trace::attribute::operation;
@@ -22,6 +23,7 @@ pub struct Permit {
     rule: String,
     traceparent: Option<String>,
     situation: Option<Situation>,
+    allowance: Option<Box<Allowance>>,
 }
 
 impl Permit {
@@ -85,6 +87,17 @@ impl Permit {
     pub fn rule(&self) -> &str {
         &self.rule
     }
+
+    /// What the call may use up, where it is a run of its own.
+    #[must_use]
+    pub fn allowance(&self) -> Option<Allowance> {
+        self.allowance.as_deref().copied()
+    }
+
+    /// Says what the call may use up.
+    pub(crate) fn allow(&mut self, allowance: Option<Allowance>) {
+        self.allowance = allowance.map(Box::new);
+    }
 }
 
 /// What policy says about one call.
@@ -129,6 +142,7 @@ pub fn decide(table: &PolicyTable, run: &RunId, key: CallKey, call: &ToolCall, s
             rule,
             traceparent: None,
             situation: None,
+            allowance: None,
         }),
         Verdict::Deny => Decision::Deny {
             reason: match reason.is_empty() {

@@ -81,7 +81,10 @@ impl ToolSpec {
         Self {
             name: table.tool_name().to_owned(),
             description: table.description.clone(),
-            input_schema: table.input_schema.clone().unwrap_or_default(),
+            input_schema: match &table.agent {
+                Some(_) => crate::team::input_schema(),
+                None => table.input_schema.clone().unwrap_or_default(),
+            },
             risk: table.risk.unwrap_or_default(),
             effect: table.effect.unwrap_or_default(),
             timeout_ms: table.timeout_ms(),

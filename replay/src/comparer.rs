@@ -137,7 +137,9 @@ impl Recorder for Comparer {
         }
         let text = encode_line(line.seq, at_ns, fact, &self.redactor)?;
         let mut rebuilt: Fact = serde_json::from_str(&format!("{text}}}"))?;
-        if let (Fact::ModelAnswered(was), Fact::ModelAnswered(is)) = (&line.fact, &mut rebuilt) {
+        if let (Fact::ModelAnswered(was), Fact::ModelAnswered(is))
+        | (Fact::SummaryAnswered(was), Fact::SummaryAnswered(is)) = (&line.fact, &mut rebuilt)
+        {
             // Only who saw the secret knows that it lay across pieces. That nobody changed the word, `heard` tells.
             is.recut = was.recut;
         }

@@ -9,8 +9,8 @@ use crate::comparer::Comparer;
 use crate::divergence::Mismatch;
 use crate::recorded::{RecordedHands, RecordedModel, RecordedPorts, World};
 use harness::agent::{Identity, Task, started_fact};
-use harness::config::AgentConfig;
-use harness::driver::{ResumeError, Setup, Unobserved, drive, resume};
+use harness::config::{AgentConfig, ModelTable};
+use harness::driver::{ResumeError, Setup, Tiers, Unobserved, drive, resume};
 use harness::model::{Model, wire};
 use harness::tool::{ToolSpec, Toolbox};
 use serde::Serialize;
@@ -162,6 +162,7 @@ impl Recording {
         Task {
             text: started.task.clone(),
             session_id: started.session_id.clone(),
+            continues: started.continues.clone().map(|run| (run, started.earlier.clone())),
             user_id: started.user_id.clone(),
             task_id: started.task_id.clone(),
             trial: started.trial,
@@ -181,19 +182,26 @@ impl Recording {
     }
 
     fn setup(&self, world: &Arc<World>) -> Result<Setup, ReplayError> {
-        let wire = wire(&self.config.model.wire).ok_or_else(|| ReplayError::Unusable {
-            path: self.path.clone(),
-            what: "the wire",
-            why: format!("`{}` is unknown to this program", self.config.model.wire),
-        })?;
+        let model = |table: &ModelTable| -> Result<Model, ReplayError> {
+            let wire = wire(&table.wire).ok_or_else(|| ReplayError::Unusable {
+                path: self.path.clone(),
+                what: "the wire",
+                why: format!("`{}` is unknown to this program", table.wire),
+            })?;
+            let transport = Arc::new(RecordedModel(world.clone()));
+            Ok(Model { provider: table.provider.clone(), wire, transport })
+        };
+        let mut tiers = Tiers::new();
+        for (_, tier) in self.config.tiers_used() {
+            if let Ok(table) = self.config.model.of_tier(tier) {
+                tiers.insert(tier.to_owned(), model(&table)?);
+            }
+        }
         Ok(Setup {
             config: Arc::new(self.config.clone()),
             toolbox: Arc::new(self.toolbox()?),
-            model: Model {
-                provider: self.config.model.provider.clone(),
-                wire,
-                transport: Arc::new(RecordedModel(world.clone())),
-            },
+            model: model(&self.config.model)?,
+            tiers,
             hands: Arc::new(RecordedHands(world.clone())),
             ports: Arc::new(RecordedPorts(world.clone())),
         })

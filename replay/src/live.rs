@@ -73,6 +73,7 @@ pub async fn live(
         config: Arc::new(config),
         toolbox: Arc::new(recorded.toolbox()?),
         model: agent.model,
+        tiers: agent.tiers,
         hands: hands.clone(),
         ports: Arc::new(Live::new(cancel, wall_time)),
     };

@@ -70,6 +70,8 @@ impl MatchingHands {
                         failure_stage: fact.failure_stage,
                         attempts: fact.attempts,
                         latency_ns: fact.latency_ns,
+                        // No run is started here, and none is paid for again.
+                        child: None,
                     },
                 });
             }
@@ -107,6 +109,7 @@ impl MatchingHands {
             failure_stage: Some(FailureStage::Execution),
             attempts: 0,
             latency_ns: 0,
+            child: None,
         }
     }
 }

@@ -74,7 +74,7 @@ impl Transport for RecordedModel {
         _on_chunk: &'a mut (dyn FnMut(&[u8]) + Send),
     ) -> BoxFuture<'a, Result<Reply, Fault>> {
         Box::pin(ready(match self.0.expected().map(|line| &line.fact) {
-            Some(Fact::ModelAnswered(fact)) => self.0.reply(fact),
+            Some(Fact::ModelAnswered(fact) | Fact::SummaryAnswered(fact)) => self.0.reply(fact),
             _ => Err(Fault::new(FaultClass::Permanent, "the tape has no answer here")),
         }))
     }
@@ -99,6 +99,7 @@ impl Hands for RecordedHands {
                 failure_stage: fact.failure_stage,
                 attempts: fact.attempts,
                 latency_ns: fact.latency_ns,
+                child: fact.child.clone(),
             },
             None => Executed {
                 status: ToolStatus::UnknownOutcome,
@@ -107,6 +108,7 @@ impl Hands for RecordedHands {
                 failure_stage: None,
                 attempts: 0,
                 latency_ns: 0,
+                child: None,
             },
         }))
     }

@@ -37,6 +37,10 @@ pub(super) fn of_fact(at_ns: i64, fact: &Fact, redactor: &Redactor) -> Option<Va
             "result": redactor.text(&fact.content), "attempts": fact.attempts,
             "latency_ms": ms(fact.latency_ns),
         }),
+        Fact::Compacted(fact) => json!({
+            "type": "compacted", "turn": fact.turn, "strategy": fact.strategy, "trigger": fact.trigger,
+            "before_tokens": fact.before_tokens, "after_tokens": fact.after_tokens,
+        }),
         Fact::Cancelled(fact) => json!({ "type": "cancelled", "by": fact.by }),
         _ => return None,
     };

@@ -30,7 +30,7 @@ impl Progress {
                 self.turns = fact.turn;
                 self.does("asks the model");
             }
-            Fact::ModelAnswered(fact) => {
+            Fact::ModelAnswered(fact) | Fact::SummaryAnswered(fact) => {
                 if let Some(tokens) = fact.usage().total() {
                     self.tokens = Some(self.tokens.unwrap_or(0) + tokens);
                 }
@@ -43,7 +43,15 @@ impl Progress {
                 self.does("");
             }
             Fact::ToolStarted(fact) => self.does(&format!("runs {}", crate::say::clip(&fact.tool_name))),
-            Fact::ToolFinished(_) => self.does(""),
+            Fact::ToolFinished(fact) => {
+                // What a part of the run used up is the run's.
+                if let Some(child) = &fact.child {
+                    self.tokens = self.tokens.into_iter().chain(child.usage.total()).reduce(|a, b| a + b);
+                    self.cost_usd = self.cost_usd.into_iter().chain(child.cost_usd).reduce(|a, b| a + b);
+                    self.unpriced |= child.cost_usd.is_none();
+                }
+                self.does("");
+            }
             Fact::Cancelled(_) => self.does("ends"),
             _ => {}
         }

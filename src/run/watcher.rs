@@ -128,6 +128,10 @@ impl Observer for Watcher {
             }
             Fact::ModelAnswered(fact) => self.answered(fact),
             Fact::ToolFinished(fact) => self.finished(fact),
+            Fact::Compacted(fact) => self.screen.line(&format!(
+                "turn {}: the model is shown about {} tokens instead of {}",
+                fact.turn, fact.after_tokens, fact.before_tokens
+            )),
             _ => {}
         }
         if let Some(event) = event::of_fact(at_ns, fact, &self.redactor).filter(|_| self.events) {

@@ -117,7 +117,12 @@ async fn the_child_runs_until_it_is_killed() {
     loop {
         let model =
             Model { provider: "scripted".to_owned(), wire: wire("chat").unwrap(), transport: kit.scripted() };
-        let agent = Agent { config: Arc::new(kit.config.clone()), toolbox: toolbox.clone(), model };
+        let agent = Agent {
+            config: Arc::new(kit.config.clone()),
+            toolbox: toolbox.clone(),
+            model,
+            tiers: harness::driver::Tiers::new(),
+        };
         let mut telling = Telling { current: current.clone() };
         agent.run(kit.task.clone(), &studio, kit.cancel.clone(), &mut telling).await.unwrap();
     }

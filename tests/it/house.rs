@@ -262,6 +262,16 @@ fn the_database_is_named_in_one_room() {
 }
 
 #[test]
+fn the_loop_names_no_store() {
+    for name in files_ending_in(".rs").into_iter().filter(|name| name.starts_with("harness/src/")) {
+        let code = production(&name);
+        let found =
+            ["trace::store", "trace::reader", "trace::question"].into_iter().find(|one| code.contains(one));
+        assert_eq!(found, None, "{name}: the loop writes tapes and asks no index");
+    }
+}
+
+#[test]
 fn integration_tests_are_one_binary() {
     let names = files_ending_in(".rs");
     let stray: Vec<&String> =

@@ -7,8 +7,8 @@ pub(crate) mod program;
 pub(crate) mod tool;
 
 use harness::agent::{Agent, Finished, Studio, Task};
-use harness::config::{AgentConfig, Budget};
-use harness::driver::{ResumeError, Setup, Unobserved};
+use harness::config::{AgentConfig, Budget, ToolTable};
+use harness::driver::{ResumeError, Setup, Tiers, Unobserved};
 use harness::hands::LiveHands;
 use harness::model::http::{Endpoint, Http};
 use harness::model::scripted::{ScriptTurn, Scripted};
@@ -84,6 +84,8 @@ pub(crate) struct Kit {
     pub(crate) config: AgentConfig,
     pub(crate) tools: Vec<Arc<InProcess>>,
     pub(crate) turns: Vec<ScriptTurn>,
+    /// Agents that are tools: the table, and what the agent is.
+    pub(crate) agents: Vec<(ToolTable, Self)>,
     pub(crate) task: Task,
     pub(crate) cancel: CancellationToken,
 }
@@ -96,8 +98,8 @@ pub(crate) struct Recorded {
     pub(crate) path: PathBuf,
     /// Requests that reached the model.
     pub(crate) requests: usize,
-    #[expect(dead_code, reason = "the tape's folder lives as long as this does")]
-    folder: TempDir,
+    /// Where it is, and the tapes of its parts.
+    pub(crate) folder: TempDir,
 }
 
 impl Kit {
@@ -108,6 +110,7 @@ impl Kit {
             config: AgentConfig::parse(text, Path::new("agent.toml")).unwrap(),
             tools: Vec::new(),
             turns: turns.into_iter().collect(),
+            agents: Vec::new(),
             task: Task { text: "Tell me one.".to_owned(), ..Task::default() },
             cancel: CancellationToken::new(),
         }
@@ -131,6 +134,13 @@ impl Kit {
         self
     }
 
+    /// The same with an agent as a tool.
+    pub(crate) fn agent(mut self, table: ToolTable, agent: Self) -> Self {
+        self.config.tools.push(table.clone());
+        self.agents.push((table, agent));
+        self
+    }
+
     /// The model as scripted.
     pub(crate) fn scripted(&self) -> Arc<Scripted> {
         Arc::new(Scripted::new(wire(&self.config.model.wire).unwrap(), self.turns.clone()))
@@ -143,6 +153,9 @@ impl Kit {
     fn toolbox(&self) -> Toolbox {
         let mut toolbox = Toolbox::default();
         self.tools.iter().for_each(|tool| toolbox.add(tool.clone() as Arc<dyn Tool>).unwrap());
+        for (table, kit) in &self.agents {
+            toolbox.employ(table, Arc::new(kit.ready(kit.model(kit.scripted())))).unwrap();
+        }
         toolbox
     }
 
@@ -166,6 +179,7 @@ impl Kit {
             config: Arc::new(self.config.clone()),
             hands: Arc::new(LiveHands::new(toolbox.clone(), ports.clone(), retries)),
             model: self.model(transport),
+            tiers: Tiers::new(),
             toolbox,
             ports,
         }
@@ -198,9 +212,14 @@ impl Kit {
         recorded
     }
 
+    fn ready(&self, model: Model) -> Agent {
+        let (config, toolbox) = (Arc::new(self.config.clone()), Arc::new(self.toolbox()));
+        Agent { config, toolbox, model, tiers: Tiers::new() }
+    }
+
     async fn record(&self, model: Model) -> Recorded {
         let folder = tempfile::tempdir().unwrap();
-        let agent = Agent { config: Arc::new(self.config.clone()), toolbox: Arc::new(self.toolbox()), model };
+        let agent = self.ready(model);
         let studio = studio(folder.path());
         let finished =
             agent.run(self.task.clone(), &studio, self.cancel.clone(), &mut Unobserved).await.unwrap();
@@ -221,7 +240,7 @@ impl Kit {
         let tape = Tape::read(path).unwrap();
         let kit = self.clone().say(turns);
         let model = kit.model(kit.scripted());
-        let agent = Agent { config: Arc::new(kit.config.clone()), toolbox: Arc::new(kit.toolbox()), model };
+        let agent = kit.ready(model);
         let studio = studio(path.parent().unwrap());
         agent.resume(&tape, budget, &studio, self.cancel.clone(), &mut Unobserved).await
     }

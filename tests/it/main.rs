@@ -9,6 +9,7 @@
 mod bad_input;
 mod complaint;
 mod concurrency;
+mod context;
 mod crash;
 mod disk;
 mod ending;
@@ -29,7 +30,9 @@ mod resume;
 mod run;
 mod run_edge;
 mod scenario;
+mod session;
 mod strike;
 mod surface;
 mod tau_bench;
+mod team;
 mod told;

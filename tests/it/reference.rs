@@ -42,7 +42,7 @@ fn agent(kit: &Kit, tools: Vec<Typed>) -> Agent {
         wire: wire(&config.model.wire).unwrap(),
         transport: kit.scripted(),
     };
-    Agent { config, toolbox: Arc::new(toolbox), model }
+    Agent { config, toolbox: Arc::new(toolbox), model, tiers: harness::driver::Tiers::new() }
 }
 
 async fn ran(kit: &Kit, agent: &Agent) -> (Finished, Arc<Tape>, TempDir) {

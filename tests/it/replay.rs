@@ -32,6 +32,10 @@ pub(crate) async fn gallery() -> Vec<(&'static str, Recorded)> {
         ("a run with a secret", secret(LONG).run().await),
         ("a run with a secret that is shorter than its placeholder", secret(SHORT).run().await),
         ("a run with a secret in a result that is cut", secret(LONG).with(cut_short).run().await),
+        ("a run that is shown less and less", crate::context::long("prune").run().await),
+        ("a run with a summary and a secret in it", crate::context::secret().run().await),
+        ("a run with an agent as a tool", crate::team::helped().run().await),
+        ("a run that goes on from what was said before", crate::session::continued().run().await),
         (
             "a run that was cancelled in a tool",
             cancelled(vec![asks(&[("a", "slow", "{}"), ("b", "pay", "{}")])]).await,
@@ -166,11 +170,14 @@ async fn the_gallery_holds_every_kind_of_fact_and_each_tape_replays_exactly() {
         tapes.iter().flat_map(|(_, run)| run.tape.lines()).map(|line| line.fact.kind()).collect();
     let all = [
         "cancelled",
+        "compacted",
         "model_answered",
         "model_asked",
         "resumed",
         "run_ended",
         "run_started",
+        "summary_answered",
+        "summary_asked",
         "tool_finished",
         "tool_started",
         "waited",

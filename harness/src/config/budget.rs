@@ -41,6 +41,10 @@ pub struct Budget {
     pub max_retries_per_tool_call: u32,
     /// Failed tool calls of the run.
     pub max_errors: u32,
+    /// Whether a model call starts only where what it may use still fits, as far as `model.max_output_tokens` tells
+    /// what that is. Read from agent.toml it is on; absent on tapes of older builds, which did not do it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserve: Option<bool>,
 }
 
 impl Default for Budget {
@@ -60,6 +64,7 @@ impl Default for Budget {
             max_retries_per_model_call: 3,
             max_retries_per_tool_call: 2,
             max_errors: 10,
+            reserve: None,
         }
     }
 }

@@ -1,7 +1,9 @@
 //! `[model]` of agent.toml: which model is asked, where, and at what price.
 
+use super::TierTable;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// `[model]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,6 +16,7 @@ pub struct ModelTable {
     #[serde(default = "default_wire")]
     pub wire: String,
     /// The model asked for.
+    #[serde(default)]
     pub name: String,
     /// Where the provider is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,6 +49,35 @@ pub struct ModelTable {
     /// Further members of the request body.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
+    /// The tier this model is; the rest of the table fills in what the tier leaves out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<String>,
+    /// Models by their role.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tiers: BTreeMap<String, TierTable>,
+}
+
+impl ModelTable {
+    /// Where the provider is.
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        self.base_url.as_deref().unwrap_or(match self.wire.as_str() {
+            "messages" => "https://api.anthropic.com",
+            "gemini" => "https://generativelanguage.googleapis.com/v1beta",
+            _ => "https://api.openai.com/v1",
+        })
+    }
+
+    /// The environment variable that holds the key; `None` where none is needed.
+    #[must_use]
+    pub fn key_env(&self) -> Option<&str> {
+        let name = self.key_env.as_deref().unwrap_or(match self.wire.as_str() {
+            "messages" => "ANTHROPIC_API_KEY",
+            "gemini" => "GEMINI_API_KEY",
+            _ => "OPENAI_API_KEY",
+        });
+        (!name.is_empty()).then_some(name)
+    }
 }
 
 fn default_provider() -> String {

@@ -12,10 +12,12 @@ use std::path::PathBuf;
 
 /// How long a tool may take where its table does not say, in seconds.
 const TIMEOUT_SECONDS: u64 = 30;
+/// The same for an agent, which is as long as a run may take by default.
+const AGENT_TIMEOUT_SECONDS: u64 = 600;
 /// Longest name of a tool that every provider takes.
 const MAX_NAME_CHARS: usize = 64;
 
-/// `[[tool]]`: exactly one of `command`, `builtin` and `http`, and the keys that go with it.
+/// `[[tool]]`: exactly one of `command`, `builtin`, `http` and `agent`, and the keys that go with it.
 ///
 /// The order of the fields is the order on tapes; new ones come last and are left out where absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -39,7 +41,7 @@ pub struct ToolTable {
     /// Whether it may be repeated; not at all where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
-    /// How long it may take, in seconds; 30 where absent.
+    /// How long it may take, in seconds; 30 where absent, and 600 for an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<u64>,
     /// JSON Schema of what it answers; an answer that breaks it is a failure.
@@ -60,6 +62,9 @@ pub struct ToolTable {
     /// An HTTP endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpTable>,
+    /// Another agent: its agent.toml, seen from the folder of this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<PathBuf>,
 }
 
 /// The tools that loopdeck brings along.
@@ -172,13 +177,15 @@ impl ToolTable {
     /// How long it may take, in milliseconds.
     #[must_use]
     pub fn timeout_ms(&self) -> u64 {
-        self.timeout_seconds.unwrap_or(TIMEOUT_SECONDS).saturating_mul(1000)
+        let usual = if self.agent.is_some() { AGENT_TIMEOUT_SECONDS } else { TIMEOUT_SECONDS };
+        self.timeout_seconds.unwrap_or(usual).saturating_mul(1000)
     }
 
     fn check(&self) -> Result<(), Wrong> {
-        let kinds = [!self.command.is_empty(), self.builtin.is_some(), self.http.is_some()];
+        let kinds =
+            [!self.command.is_empty(), self.builtin.is_some(), self.http.is_some(), self.agent.is_some()];
         if kinds.into_iter().filter(|given| *given).count() != 1 {
-            return wrong("command", "give exactly one of `command`, `builtin` and `http`");
+            return wrong("command", "give exactly one of `command`, `builtin`, `http` and `agent`");
         }
         let name = self.tool_name();
         if !is_name(name) {
@@ -228,6 +235,18 @@ impl ToolTable {
         ];
         if let Some((field, _)) = set.into_iter().find(|(_, given)| *given) {
             return wrong(field, "belongs to built-in tools; remove the key");
+        }
+        if self.agent.is_some() {
+            let set = [
+                ("input_schema", self.input_schema.is_some()),
+                ("output_schema", self.output_schema.is_some()),
+            ];
+            return match set.into_iter().find(|(_, given)| *given) {
+                Some((field, _)) => {
+                    wrong(field, "an agent is given a task and answers with text; remove the key")
+                }
+                None => Ok(()),
+            };
         }
         if self.input_schema.is_none() {
             return wrong("input_schema", "is missing; give the JSON Schema of the arguments");

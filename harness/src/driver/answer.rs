@@ -4,6 +4,7 @@
 //! the machine and redacted for the tape.
 
 use super::Driver;
+use crate::config::Price;
 use crate::model::scripted::speak;
 use crate::model::{DecodeError, Model, Reply};
 use trace::fact::{Chunk, Fault, ModelAnswered};
@@ -13,8 +14,8 @@ use trace::tape::TapeError;
 impl Driver<'_> {
     pub(super) fn take_answer(
         &mut self,
-        turn: u32,
-        attempt: u32,
+        (model, price): (&Model, Option<Price>),
+        (turn, attempt): (u32, u32),
         stream: bool,
         answer: Result<Reply, Fault>,
     ) -> Result<ModelAnswered, TapeError> {
@@ -42,15 +43,14 @@ impl Driver<'_> {
         fact.status = Some(reply.status);
         fact.latency_ns = reply.latency_ns;
         fact.cut = reply.cut.is_some();
-        match decode(&self.setup.model, stream, &reply) {
+        match decode(model, stream, &reply) {
             Ok(response) => {
-                fact.cost_usd =
-                    self.setup.config.model.price.and_then(|price| price.cost_usd(&response.usage));
+                fact.cost_usd = price.and_then(|price| price.cost_usd(&response.usage));
                 fact.response = Some(response);
             }
             Err(fault) => fact.fault = Some(fault),
         }
-        let body = self.kept_body(stream, &reply, fact.response.as_ref());
+        let body = self.kept_body(model, stream, &reply, fact.response.as_ref());
         fact.recut = body.recut;
         fact.chunks = body.chunks;
         fact.body = Some(self.recorder.blob(&body.bytes)?);
@@ -59,7 +59,7 @@ impl Driver<'_> {
     }
 
     /// The body to keep: as received, or without the secrets in it, cut anew.
-    fn kept_body(&self, stream: bool, reply: &Reply, response: Option<&Response>) -> Kept {
+    fn kept_body(&self, model: &Model, stream: bool, reply: &Reply, response: Option<&Response>) -> Kept {
         let redactor = self.recorder.redactor();
         let redacted = redactor.bytes(&reply.body);
         let mut kept =
@@ -67,10 +67,9 @@ impl Driver<'_> {
         // A secret can lie across the pieces of a stream, where no pattern sees it. Then the text that was put
         // together shows it, and the body is spoken anew from the redacted text.
         if let Some(clean) = response.and_then(|response| redacted_response(redactor, response)) {
-            let read_back =
-                decode(&self.setup.model, stream, &Reply { body: kept.bytes.clone(), ..reply.clone() });
+            let read_back = decode(model, stream, &Reply { body: kept.bytes.clone(), ..reply.clone() });
             if read_back.as_ref() != Ok(&clean) {
-                let spoken = speak(self.setup.model.wire.name(), &clean, stream);
+                let spoken = speak(model.wire.name(), &clean, stream);
                 kept.bytes = spoken.map(|spoken| spoken.pieces.concat().into_bytes()).unwrap_or_default();
                 kept.chunks = recut(&reply.chunks, kept.bytes.len());
                 kept.recut = true;

@@ -54,12 +54,14 @@ pub async fn resume(
     let run = Run::fold(setup.config.clone(), Arc::new(specs), facts);
     let state = run.state();
     let run_id = state.run_id.clone().ok_or(ResumeError::NotStarted)?;
-    let sent = state.messages.get(..state.sent).unwrap_or_default();
-    let rebuilt = conversation.extend(&*setup.model.wire, sent, recorder)?;
+    let rebuilt = conversation.extend(&*setup.model.wire, &state.prompt_sent(), recorder)?;
     if state.head.is_some_and(|head| head != rebuilt.head) || lines.iter().any(is_redacted) {
         return Err(ResumeError::Redacted);
     }
     let observer = Guarded::new(observer);
+    if state.is_shown_anew() {
+        conversation.restart();
+    }
     let heard = heard_since_last_intent(lines);
     let references = References::of_tape(tape, lines);
     let mut driver = Driver { setup, run, run_id, conversation, recorder, observer, heard, references };
@@ -71,8 +73,10 @@ pub async fn resume(
 fn is_redacted(line: &Line) -> bool {
     let shows = |text: &str| text.contains("[redacted:");
     match &line.fact {
-        Fact::RunStarted(fact) => shows(&fact.task),
-        Fact::ModelAnswered(fact) => fact
+        Fact::RunStarted(fact) => {
+            shows(&fact.task) || fact.earlier.iter().any(|message| shows(&message.joined_text()))
+        }
+        Fact::ModelAnswered(fact) | Fact::SummaryAnswered(fact) => fact
             .response
             .as_ref()
             .and_then(|response| serde_json::to_string(response).ok())
@@ -84,7 +88,14 @@ fn is_redacted(line: &Line) -> bool {
 
 fn heard_since_last_intent(lines: &[Line]) -> Vec<String> {
     let is_intent = |line: &Line| {
-        matches!(line.fact, Fact::ModelAsked(_) | Fact::ToolStarted(_) | Fact::RunEnded(_) | Fact::Resumed(_))
+        matches!(
+            line.fact,
+            Fact::ModelAsked(_)
+                | Fact::ToolStarted(_)
+                | Fact::RunEnded(_)
+                | Fact::Resumed(_)
+                | Fact::SummaryAsked(_)
+        )
     };
     let from = lines.iter().rposition(is_intent).unwrap_or(0);
     lines[from..].iter().map(|line| line.digest.clone()).collect()

@@ -22,9 +22,12 @@ impl Driver<'_> {
     /// Runs a stage: intents in order, then all calls together, then results in order.
     pub(super) async fn run_stage(&mut self, planned: Vec<Planned>) -> Result<(), TapeError> {
         let mut prepared = Vec::with_capacity(planned.len());
+        let agents = planned.iter().filter(|one| self.is_agent(&one.call.tool_name)).count();
+        let allowance = (agents > 0).then(|| self.run.allowance(length(agents), length(planned.len())));
         for one in planned {
-            let ready = self.prepare(&one);
-            if let Ok((permit, spec)) = &ready {
+            let mut ready = self.prepare(&one);
+            if let Ok((permit, spec)) = &mut ready {
+                permit.allow(allowance.filter(|_| self.is_agent(&spec.name)));
                 self.announce(&one, permit, spec)?;
             }
             prepared.push((one, ready));
@@ -47,6 +50,12 @@ impl Driver<'_> {
         Ok(())
     }
 
+    /// Whether a tool is an agent: its call is a run of its own.
+    fn is_agent(&self, tool_name: &str) -> bool {
+        let tools = &self.setup.config.tools;
+        tools.iter().any(|table| table.agent.is_some() && table.tool_name() == tool_name)
+    }
+
     /// Writes the intent of a call, synced if its effect leaves the process.
     fn announce(&mut self, one: &Planned, permit: &Permit, spec: &ToolSpec) -> Result<(), TapeError> {
         let arguments = canonical_text(&one.call.arguments);
@@ -61,6 +70,7 @@ impl Driver<'_> {
             permission_rule: permit.rule().to_owned(),
             idempotent: spec.is_repeatable(),
             synced,
+            allowance: permit.allowance().map(|allowance| allowance.limits()),
             heard: Vec::new(),
         }))?;
         if synced { self.recorder.sync() } else { Ok(()) }
@@ -107,6 +117,7 @@ impl Driver<'_> {
                 failure_stage: one.stage,
                 attempts: 0,
                 latency_ns: 0,
+                child: None,
             };
             self.finish(one.key, one.call, &executed, None)?;
         }
@@ -150,6 +161,7 @@ impl Driver<'_> {
             permission,
             attempts: executed.attempts,
             latency_ns: executed.latency_ns,
+            child: executed.child.clone(),
         })))
     }
 
@@ -157,6 +169,10 @@ impl Driver<'_> {
     fn args_hash(&self, tool_name: &str, arguments: &str) -> trace::id::Hash {
         args_hash(tool_name, &self.recorder.redactor().text(arguments))
     }
+}
+
+fn length(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// A call that was refused before it could start.
@@ -174,6 +190,7 @@ impl Refusal {
             failure_stage: Some(stage),
             attempts: 0,
             latency_ns: 0,
+            child: None,
         };
         Self { executed, permission: None }
     }

@@ -95,6 +95,12 @@ pub fn decide(seen: &Seen<'_>) -> Decision {
     }
 }
 
+/// What an answer means that ended because the context was full, where the context is about to be made smaller.
+#[must_use]
+pub const fn cut_off(calls: usize) -> Decision {
+    if calls > 0 { Decision::RefuseTruncated } else { Decision::Truncated }
+}
+
 fn stop(reason: StopReason, trigger: &str) -> Decision {
     Decision::Stop { reason, trigger: trigger.to_owned() }
 }

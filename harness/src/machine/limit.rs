@@ -2,15 +2,17 @@
 
 use super::state::{State, Stop};
 use crate::config::{AgentConfig, Budget};
+use trace::message::Usage;
 use trace::outcome::StopReason;
 use trace::rule::repeated_call;
 
 /// The limit to report before the model is asked again, if any is used up; of several the strongest reason.
 pub(super) fn exceeded(budget: &Budget, state: &State) -> Option<Stop> {
+    let usage = spent(state);
     let tokens = [
-        ("max_input_tokens", budget.max_input_tokens, state.usage.input_tokens),
-        ("max_output_tokens", budget.max_output_tokens, state.usage.output_tokens),
-        ("max_total_tokens", budget.max_total_tokens, state.usage.total()),
+        ("max_input_tokens", budget.max_input_tokens, usage.input_tokens),
+        ("max_output_tokens", budget.max_output_tokens, usage.output_tokens),
+        ("max_total_tokens", budget.max_total_tokens, usage.total()),
     ];
     // Unknown use is no use yet: before the first answer nothing was spent, so only a budget of 0 is used up.
     let spent = tokens.into_iter().filter_map(|(name, limit, used)| {
@@ -18,7 +20,7 @@ pub(super) fn exceeded(budget: &Budget, state: &State) -> Option<Stop> {
         (used >= limit).then(|| Stop::limit(StopReason::BudgetExceeded, name, figure(limit), figure(used)))
     });
     let cost = budget.max_total_cost.and_then(|limit| {
-        let used = state.cost_usd.unwrap_or(0.0);
+        let used = cost(state);
         (used >= limit).then(|| Stop::limit(StopReason::BudgetExceeded, "max_total_cost", limit, used))
     });
     let turns = (state.turns >= budget.max_model_turns).then(|| {
@@ -32,6 +34,50 @@ pub(super) fn exceeded(budget: &Budget, state: &State) -> Option<Stop> {
     let wall = (elapsed_ms(state) >= budget.max_wall_time_seconds.saturating_mul(1000))
         .then(|| wall_time(budget, state));
     wall.into_iter().chain(spent).chain(cost).chain(turns).min_by_key(|stop| stop.reason)
+}
+
+/// Tokens of the run and of those that were its calls.
+pub(super) fn spent(state: &State) -> Usage {
+    let mut usage = state.usage;
+    usage.add(&state.children.usage);
+    usage
+}
+
+/// US dollars of the same, as far as they are known.
+pub(super) fn cost(state: &State) -> f64 {
+    state.cost_usd.unwrap_or(0.0) + state.children.cost_usd
+}
+
+/// Whether what a call may use is reserved before it starts: only where the longest answer is known.
+pub(super) fn reserves(config: &AgentConfig) -> bool {
+    config.budget.reserve == Some(true) && config.model.max_output_tokens.is_some()
+}
+
+/// The budget that has no room for one more call: its input as estimated and the longest answer it may give.
+pub(super) fn unreserved(config: &AgentConfig, state: &State, next_tokens: impl Fn() -> u64) -> Option<Stop> {
+    let output = config.model.max_output_tokens.filter(|_| reserves(config))?;
+    let (budget, used, input) = (&config.budget, spent(state), next_tokens());
+    let needs = [
+        ("max_input_tokens", budget.max_input_tokens, used.input_tokens, input),
+        ("max_output_tokens", budget.max_output_tokens, used.output_tokens, output),
+        ("max_total_tokens", budget.max_total_tokens, used.total(), input.saturating_add(output)),
+    ];
+    let tokens = needs.into_iter().find_map(|(name, limit, used, need)| {
+        let (limit, used) = (limit?, used.unwrap_or(0));
+        (used.saturating_add(need) > limit).then(|| no_room(name, figure(limit), figure(used), figure(need)))
+    });
+    tokens.or_else(|| {
+        let (limit, price) = (budget.max_total_cost?, config.model.price?);
+        let usage = Usage { input_tokens: Some(input), output_tokens: Some(output), ..Usage::default() };
+        let (used, need) = (cost(state), price.cost_usd(&usage)?);
+        (used + need > limit).then(|| no_room("max_total_cost", limit, used, need))
+    })
+}
+
+fn no_room(name: &str, limit: f64, used: f64, need: f64) -> Stop {
+    let detail =
+        format!("{name} is {limit}, {used} used, and the next call may need {need} more: it was not started");
+    Stop { detail: Some(detail), ..Stop::limit(StopReason::BudgetExceeded, name, limit, used) }
 }
 
 /// The stop of a run that took too long.
@@ -77,9 +123,9 @@ fn repeated(config: &AgentConfig, state: &State) -> Option<Stop> {
     })
 }
 
-/// Calls that ran, of all tools.
+/// Calls that ran, of all tools, those of runs that were calls of this one included.
 pub(super) fn ran(state: &State) -> u32 {
-    state.ran.values().sum()
+    state.ran.values().sum::<u32>().saturating_add(state.children.tool_calls)
 }
 
 /// Time since the first fact, in milliseconds.

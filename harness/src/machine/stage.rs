@@ -34,7 +34,7 @@ pub(super) fn next(config: &AgentConfig, tools: &[ToolSpec], state: &State, batc
         let own = reserved::result(config, key, call);
         let refusal = match started && !spec(call).is_some_and(ToolSpec::is_repeatable) {
             true => Some(unknown_outcome(key, call)),
-            false => own.or_else(|| over_budget(config, &ran, key, call)),
+            false => own.or_else(|| over_budget(config, state, &ran, key, call)),
         };
         let concurrent = spec(call).is_some_and(ToolSpec::is_concurrent);
         match refusal {
@@ -55,11 +55,12 @@ pub(super) fn next(config: &AgentConfig, tools: &[ToolSpec], state: &State, batc
 
 fn over_budget(
     config: &AgentConfig,
+    state: &State,
     ran: &BTreeMap<String, u32>,
     key: CallKey,
     call: &ToolCall,
 ) -> Option<Refused> {
-    let all: u32 = ran.values().sum();
+    let all = ran.values().sum::<u32>().saturating_add(state.children.tool_calls);
     let of_tool = ran.get(&call.tool_name).copied().unwrap_or(0);
     let message = match () {
         () if all >= config.budget.max_tool_calls => {

@@ -1,9 +1,12 @@
 //! What the machine remembers: everything is rebuilt by feeding the same facts again.
 
+use super::context::Summary;
 use super::goal::{Check, Goal};
 use super::reserved::Conclusion;
+use crate::context::View;
 use std::collections::BTreeMap;
-use trace::fact::ToolFinished;
+use std::ops::Range;
+use trace::fact::{Child, ToolFinished};
 use trace::id::{CallKey, Hash, RunId, SpanId, TraceId};
 use trace::message::{Message, Part, Role, ToolCall, ToolResult, Usage};
 use trace::outcome::{FailureStage, StopReason, ToolStatus};
@@ -38,6 +41,15 @@ pub enum Event {
     },
     /// A goal was checked.
     Checked(Box<Check>),
+    /// The model is shown less from here on.
+    Compacted {
+        /// The turn that is asked next, 1-based.
+        turn: u32,
+        /// Estimated tokens before.
+        before: u64,
+        /// Estimated tokens after.
+        after: u64,
+    },
     /// The run will end.
     Stopping(StopReason),
 }
@@ -98,8 +110,46 @@ pub struct State {
     /// The goal and what was done for it, where there is one.
     pub goal: Option<Goal>,
     pub(super) conclusion: Conclusion,
+    /// What runs that were calls of this one used up.
+    pub children: Spent,
+    /// What the model is shown of the conversation.
+    pub view: View,
+    /// What it was shown last.
+    pub(super) view_sent: View,
+    /// The messages that say what this run is to do.
+    pub(super) pinned: Range<usize>,
+    /// Compactions since the last answer.
+    pub(super) compactions: u32,
+    /// The summary that was asked for.
+    pub(super) summary: Option<Summary>,
+    /// Whether the provider said that the context is full, and nothing was done about it yet.
+    pub(super) overfull: bool,
+    /// Whether something was, and no better answer came since.
+    pub(super) forced: bool,
+    /// Tokens of the conversation by the provider's count, and how many messages it counted.
+    pub(super) counted: Option<(u64, usize)>,
     pub(super) phase: Phase,
     pub(super) stop: Option<Stop>,
+}
+
+/// What was used up by runs that were calls of this one.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spent {
+    /// Tokens.
+    pub usage: Usage,
+    /// US dollars, as far as they are known.
+    pub cost_usd: f64,
+    /// Tool calls.
+    pub tool_calls: u32,
+}
+
+impl Spent {
+    /// Adds a run.
+    pub fn add(&mut self, child: &Child) {
+        self.usage.add(&child.usage);
+        self.cost_usd += child.cost_usd.unwrap_or(0.0);
+        self.tool_calls = self.tool_calls.saturating_add(child.tool_calls);
+    }
 }
 
 /// Where in the loop the run is.
@@ -254,6 +304,9 @@ impl State {
     /// Counts one finished call.
     pub(super) fn count(&mut self, fact: &ToolFinished) -> Vec<Event> {
         self.tool_calls += 1;
+        if let Some(child) = &fact.child {
+            self.children.add(child);
+        }
         match fact.failure_stage {
             Some(FailureStage::UnknownTool) => self.unknown_tools += 1,
             Some(FailureStage::Validation | FailureStage::Permission) => {}

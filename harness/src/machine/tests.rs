@@ -1,5 +1,6 @@
 //! The machine alone, fed by hand: order of steps, limits, stops, and the fold.
 
+mod context;
 mod reserved;
 
 use super::*;
@@ -39,6 +40,11 @@ struct Told {
 
 impl Told {
     fn new(settings: &str) -> Self {
+        Self::begun(settings, Vec::new())
+    }
+
+    /// A run that goes on from what was said before.
+    fn begun(settings: &str, earlier: Vec<Message>) -> Self {
         let tools = vec![
             tool("look", Risk::Read, Effect::Pure),
             tool("peek", Risk::Read, Effect::Pure),
@@ -63,6 +69,9 @@ impl Told {
             prompt_version: None,
             limits: BTreeMap::new(),
             session_id: None,
+            continues: None,
+            history: None,
+            earlier,
             user_id: None,
             environment: None,
             release: None,
@@ -170,6 +179,7 @@ impl Told {
             permission: None,
             attempts: 1,
             latency_ns: 0,
+            child: None,
         })))
     }
 
@@ -516,6 +526,7 @@ fn after_a_crash_a_started_call_is_unknown_unless_it_may_be_repeated() {
             permission_rule: String::new(),
             idempotent: repeats,
             synced: true,
+            allowance: None,
             heard: Vec::new(),
         }));
         match told.refolded().next() {
@@ -577,14 +588,20 @@ fn play(told: &mut Told, world: &World) {
 proptest! {
     #[test]
     fn any_world_ends_within_its_limits_with_one_result_per_call_and_folds_to_the_same_state(
-        worlds in prop::collection::vec(world(), 1..40)
+        worlds in prop::collection::vec(world(), 1..40),
+        strategy in prop::sample::select(vec!["none", "prune", "summarise", "selective"]),
+        max_tokens in 5..60_u64,
     ) {
-        let mut told = Told::new("[budget]\nmax_model_turns = 6\nmax_tool_calls = 8");
+        let mut told = Told::new(&format!(
+            "[budget]\nmax_model_turns = 6\nmax_tool_calls = 8\n\
+             [context]\nstrategy = \"{strategy}\"\nmax_tokens = {max_tokens}\nkeep_turns = 2"
+        ));
         for world in &worlds {
             match told.run.next() {
                 Step::Ask { .. } => play(&mut told, world),
                 Step::Wait { turn, attempt, ms } => { told.feed(Fact::Waited(Waited { turn, attempt, ms })); }
                 Step::Run(_) | Step::Refuse(_) => told.work(ToolStatus::Ok, "r"),
+                Step::Summarise { .. } | Step::Compact(_) => told.make_room(Some("so far so good")),
                 Step::Done(_) => break,
             }
             let refolded = told.refolded();

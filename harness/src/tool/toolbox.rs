@@ -3,7 +3,8 @@
 use super::command::Command;
 use super::http::HttpTool;
 use super::{Tool, ToolSpec, builtin, reserved};
-use crate::config::AgentConfig;
+use crate::agent::Agent;
+use crate::config::{AgentConfig, ToolTable};
 use jsonschema::Validator;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -81,6 +82,7 @@ struct Entry {
 #[derive(Debug, Clone, Default)]
 pub struct Toolbox {
     entries: BTreeMap<String, Arc<Entry>>,
+    agents: BTreeMap<String, Arc<Agent>>,
 }
 
 impl Toolbox {
@@ -95,6 +97,10 @@ impl Toolbox {
     ) -> Result<Self, ToolboxError> {
         let mut toolbox = Self::default();
         for table in &config.tools {
+            if table.agent.is_some() {
+                toolbox.insert(ToolSpec::of_table(table), None)?;
+                continue;
+            }
             let tool: Arc<dyn Tool> = match (&table.http, table.builtin) {
                 (Some(http), _) => Arc::new(HttpTool::new(ToolSpec::of_table(table), http, environment)?),
                 (None, Some(kind)) => Arc::new(builtin::of_table(kind, table, folder)?),
@@ -207,6 +213,25 @@ impl Toolbox {
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.entries.get(name)?.tool.as_ref()
+    }
+
+    /// Puts an agent behind the tool of its table.
+    ///
+    /// # Errors
+    /// Where the tool's name cannot work.
+    pub fn employ(&mut self, table: &ToolTable, agent: Arc<Agent>) -> Result<(), ToolboxError> {
+        let name = table.tool_name();
+        if !self.entries.contains_key(name) {
+            self.insert(ToolSpec::of_table(table), None)?;
+        }
+        self.agents.insert(name.to_owned(), agent);
+        Ok(())
+    }
+
+    /// The agent behind a name, where the tool is one and it is at hand.
+    #[must_use]
+    pub fn agent(&self, name: &str) -> Option<&Arc<Agent>> {
+        self.agents.get(name)
     }
 
     /// Checks arguments against the tool's schema.

@@ -157,6 +157,7 @@ async fn cost_of(turns: u32) -> Cost {
         model: Model { provider: "scripted".to_owned(), wire, transport: transport.clone() },
         hands: Arc::new(LiveHands::new(toolbox.clone(), ports.clone(), 0)),
         ports: ports.clone(),
+        tiers: harness::driver::Tiers::new(),
     };
     let task = Task { text: "Look things up.".to_owned(), ..Task::default() };
     let redactor = Arc::new(Redactor::new([7; 32]).expect("patterns"));

@@ -85,6 +85,8 @@ names! {
     TOOL_RISK = "loopdeck.tool.risk";
     TOOL_TRUNCATED = "loopdeck.tool.truncated";
     TOOL_PERMISSION = "loopdeck.tool.permission";
+    CHILD_RUN_ID = "loopdeck.tool.child_run_id";
+    CHILD_STOP_REASON = "loopdeck.tool.child_stop_reason";
     MODEL_ATTEMPTS = "loopdeck.model.attempts";
     CONTEXT_HEAD = "loopdeck.model.context_head";
     FIRST_POSITION = "loopdeck.model.first_position";

@@ -7,6 +7,10 @@
 //! Two kinds: *intents* (`*_asked`, `*_started`) are written before something happens outside; *results* after.
 //! Contents live in blobs, named here by their hash.
 
+mod part;
+
+pub use part::{Child, Compacted, Shown};
+
 use crate::id::{CallKey, Hash, RunId, SpanId, TraceId};
 use crate::message::{Message, Response, Usage};
 use crate::outcome::{FailureStage, FaultClass, Outcome, ToolStatus};
@@ -35,6 +39,12 @@ pub enum Fact {
     RunEnded(Box<RunEnded>),
     /// The run goes on in another process, after a crash or after it had ended at a limit.
     Resumed(Box<Resumed>),
+    /// Intent: a model is about to be asked to put the older part of the conversation into few words.
+    SummaryAsked(Box<ModelAsked>),
+    /// Result: what it answered. No turn of the run; its tokens and cost are the run's.
+    SummaryAnswered(Box<ModelAnswered>),
+    /// The model is shown less from here on; the conversation itself stays whole.
+    Compacted(Box<Compacted>),
 }
 
 impl Fact {
@@ -51,6 +61,9 @@ impl Fact {
             Self::Cancelled(_) => "cancelled",
             Self::RunEnded(_) => "run_ended",
             Self::Resumed(_) => "resumed",
+            Self::SummaryAsked(_) => "summary_asked",
+            Self::SummaryAnswered(_) => "summary_answered",
+            Self::Compacted(_) => "compacted",
         }
     }
 
@@ -64,6 +77,9 @@ impl Fact {
             Self::Waited(fact) => Some(fact.turn),
             Self::ToolStarted(fact) => Some(fact.key.turn),
             Self::ToolFinished(fact) => Some(fact.key.turn),
+            Self::SummaryAsked(fact) => Some(fact.turn),
+            Self::SummaryAnswered(fact) => Some(fact.turn),
+            Self::Compacted(fact) => Some(fact.turn),
             Self::Cancelled(_) | Self::RunEnded(_) | Self::Resumed(_) => None,
         }
     }
@@ -76,6 +92,7 @@ impl Fact {
             Self::ToolStarted(fact) => &fact.heard,
             Self::RunEnded(fact) => &fact.heard,
             Self::Resumed(fact) => &fact.heard,
+            Self::SummaryAsked(fact) => &fact.heard,
             _ => &[],
         }
     }
@@ -124,6 +141,15 @@ pub struct RunStarted {
     /// The conversation this run continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// The run of that conversation that it goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<RunId>,
+    /// Blob: what was said in the conversation before this run, as a JSON list of messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<Hash>,
+    /// The same as messages.
+    #[serde(skip)]
+    pub earlier: Vec<Message>,
     /// The user it runs for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
@@ -303,6 +329,10 @@ pub struct ToolStarted {
     pub idempotent: bool,
     /// Whether the intent was synced to disk before the tool started.
     pub synced: bool,
+    /// What a call that is a run of its own may use up, by the names of [`RunStarted::limits`]; what the run has
+    /// left, shared with the calls beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowance: Option<BTreeMap<String, f64>>,
     /// As in [`ModelAsked::heard`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heard: Vec<String>,
@@ -345,6 +375,9 @@ pub struct ToolFinished {
     pub attempts: u32,
     /// Time inside the tool, in nanoseconds; 0 where it was refused.
     pub latency_ns: u64,
+    /// The run that the call was, where the tool is an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<Box<Child>>,
 }
 
 /// A request to end the run.

@@ -76,6 +76,13 @@ pub fn run(run_id: &RunId) -> Question {
     of_run(sql!("run"), run_id)
 }
 
+/// The runs that a run started as parts of itself, in order of time:
+/// `run_id, agent, stop_reason, turns, tool_calls, input_tokens, output_tokens, cost_usd`.
+#[must_use]
+pub fn children(run_id: &RunId) -> Question {
+    of_run(sql!("children"), run_id)
+}
+
 /// The turns of a run, in order.
 #[must_use]
 pub fn turns(run_id: &RunId) -> Question {
@@ -177,6 +184,7 @@ pub(crate) fn all() -> Vec<(&'static str, Question)> {
         ("latest_runs", latest_runs(5, &RunFilter { agent: Some("a".to_owned()), ..RunFilter::default() })),
         ("find_run", find_run("latest")),
         ("run", run(&run_id)),
+        ("children", children(&run_id)),
         ("turns", turns(&run_id)),
         ("tool_calls", tool_calls(&run_id)),
         ("model_calls", model_calls(&run_id)),

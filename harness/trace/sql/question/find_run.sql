@@ -8,7 +8,8 @@ WITH candidate AS (
             WHEN run_id = $1::VARCHAR THEN 1
             WHEN min(trace_id) = $1 THEN 2
             WHEN bool_or(session_id = $1) THEN 3
-            WHEN $1 = 'latest' THEN 4
+            -- Parts of a run are found by their own ids.
+            WHEN $1 = 'latest' AND max(parent_run_id) IS NULL THEN 4
             WHEN starts_with(run_id, lower($1)) OR starts_with(run_id, $1) THEN 5
             WHEN starts_with(min(trace_id), lower($1)) THEN 6
         END AS how

@@ -3,6 +3,7 @@
 //! Place in the flow: fact -> tape -> **span** -> row. A pure fold: the same tape always gives the same spans, so
 //! they can be derived again at any time. What has not ended yet is marked open.
 
+mod context;
 mod said;
 
 use super::{Span, SpanEvent, SpanStatus};
@@ -33,7 +34,8 @@ pub fn from_tape(tape: &Tape) -> Vec<Span> {
         risks: risks(tape, started),
         turns: BTreeMap::new(),
         tools: BTreeMap::new(),
-        results: Vec::new(),
+        summaries: Vec::new(),
+        results: started.earlier.clone(),
         position: 0,
         last_at_ns: *at_ns,
     };
@@ -51,6 +53,7 @@ struct Fold<'a> {
     risks: BTreeMap<String, String>,
     turns: BTreeMap<u32, Turn>,
     tools: BTreeMap<CallKey, Span>,
+    summaries: Vec<Span>,
     /// Results since the last request: they are among the next request's new messages.
     results: Vec<Message>,
     /// How many messages the conversation has.
@@ -90,13 +93,20 @@ impl Fold<'_> {
             Fact::RunEnded(fact) => end(&mut self.root, at_ns, &fact.outcome),
             Fact::Resumed(fact) => reopen(&mut self.root, fact),
             Fact::Waited(fact) => self.waited(fact),
+            Fact::SummaryAsked(fact) => self.summary_asked(at_ns, fact),
+            Fact::SummaryAnswered(fact) => self.summary_answered(at_ns, fact),
+            Fact::Compacted(fact) => self.compacted(at_ns, fact),
             Fact::RunStarted(_) | Fact::Cancelled(_) => {}
         }
     }
 
     fn asked(&mut self, at_ns: i64, fact: &ModelAsked) {
-        let new: Vec<Message> = self.results.drain(..).chain(fact.said.iter().cloned()).collect();
+        let mut new: Vec<Message> = self.results.drain(..).chain(fact.said.iter().cloned()).collect();
         let first_position = self.position;
+        if first_position == 0 {
+            // What was said before this run follows the instructions.
+            new.sort_by_key(|message| message.role != Role::System);
+        }
         self.position += new.len();
         if let Some(turn) = self.turns.get_mut(&fact.turn) {
             turn.attempts = fact.attempt;
@@ -215,6 +225,12 @@ impl Fold<'_> {
         set_some(&mut span, name::TOOL_FAILURE_STAGE, fact.failure_stage.map(|stage| stage.as_str()));
         set_some(&mut span, name::TOOL_PERMISSION, fact.permission.as_deref());
         set_some(&mut span, name::TOOL_TRUNCATED, (fact.shown != fact.result).then_some(true));
+        set_some(&mut span, name::CHILD_RUN_ID, fact.child.as_ref().map(|child| child.run_id.as_str()));
+        set_some(
+            &mut span,
+            name::CHILD_STOP_REASON,
+            fact.child.as_ref().map(|child| child.stop_reason.as_str()),
+        );
         match fact.status {
             // A denial is a decision, not an error of the call.
             ToolStatus::Ok | ToolStatus::Denied => {}
@@ -277,6 +293,7 @@ impl Fold<'_> {
             }
             spans.extend([turn.span, turn.chat]);
         }
+        spans.extend(self.summaries);
         spans.extend(self.tools.into_values());
         spans
     }

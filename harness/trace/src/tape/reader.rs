@@ -63,22 +63,34 @@ impl Tape {
     /// # Errors
     /// Where the file cannot be read, is of a newer format, or is damaged anywhere but in a torn last line.
     pub fn read(path: &Path) -> Result<Self, TapeError> {
+        Self::read_until(path, usize::MAX)
+    }
+
+    /// Reads a tape up to its first fact, which tells who the run is.
+    ///
+    /// # Errors
+    /// As [`Self::read`], as far as it reads.
+    pub fn read_start(path: &Path) -> Result<Self, TapeError> {
+        Self::read_until(path, 1)
+    }
+
+    fn read_until(path: &Path, most_facts: usize) -> Result<Self, TapeError> {
         let io = |doing| move |source| TapeError::Io { path: path.to_owned(), doing, source };
         let mut file = BufReader::new(File::open(path).map_err(io("open the tape"))?);
         let magic = file.fill_buf().map_err(io("read the tape"))?;
         if magic.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
             let decoder = zstd::Decoder::with_buffer(file).map_err(io("decompress the tape"))?;
-            let mut tape = Self::from_lines(path, BufReader::new(decoder))?;
+            let mut tape = Self::from_lines(path, BufReader::new(decoder), most_facts)?;
             if tape.torn_bytes > 0 {
                 return Err(tape.damaged(u64::MAX, "a finished tape must not end in half a line".to_owned()));
             }
             tape.torn_bytes = 0;
             return Ok(tape);
         }
-        Self::from_lines(path, file)
+        Self::from_lines(path, file, most_facts)
     }
 
-    fn from_lines(path: &Path, mut input: impl BufRead) -> Result<Self, TapeError> {
+    fn from_lines(path: &Path, mut input: impl BufRead, most_facts: usize) -> Result<Self, TapeError> {
         let mut tape = Self {
             path: path.to_owned(),
             header: Header { format: 0, program: String::new(), redaction_key_id: String::new() },
@@ -92,7 +104,7 @@ impl Tape {
             next_seq: 0,
         };
         let (mut buffer, mut chain, mut seq) = (Vec::new(), String::new(), 0);
-        loop {
+        while tape.lines.len() < most_facts {
             buffer.clear();
             let limit = u64::try_from(MAX_LINE_BYTES).unwrap_or(u64::MAX);
             let read = (&mut input).take(limit).read_until(b'\n', &mut buffer);
@@ -183,6 +195,13 @@ impl Tape {
             .map_err(|why| self.damaged(seq, format!("unknown or bad fact: {why}")))?;
         if let Fact::ToolFinished(finished) = &mut fact {
             finished.content = self.text(&finished.shown).unwrap_or_default().to_owned();
+        }
+        if let Fact::RunStarted(started) = &mut fact
+            && let Some(history) = &started.history
+        {
+            let text = self.text(history).unwrap_or_default();
+            started.earlier = serde_json::from_str(text)
+                .map_err(|why| self.damaged(seq, format!("its history is no list of messages: {why}")))?;
         }
         self.lines.push(Line { seq, at_ns, fact, digest: super::writer::digest(seq, open) });
         Ok(())

@@ -51,7 +51,9 @@ pub fn verify(path: &Path) -> Result<(Tape, Vec<Problem>), TapeError> {
 /// The blobs a fact names.
 fn named_by(fact: &Fact) -> Vec<Hash> {
     match fact {
-        Fact::RunStarted(fact) => vec![fact.config, fact.tools],
+        Fact::RunStarted(fact) => [fact.config, fact.tools].into_iter().chain(fact.history).collect(),
+        Fact::SummaryAsked(fact) => fact.fragments.iter().copied().chain([fact.frame]).collect(),
+        Fact::SummaryAnswered(fact) => fact.body.into_iter().collect(),
         Fact::ModelAsked(fact) => fact.fragments.iter().copied().chain([fact.frame]).collect(),
         Fact::ModelAnswered(fact) => fact.body.into_iter().collect(),
         Fact::ToolFinished(fact) => vec![fact.result, fact.shown],
@@ -59,7 +61,8 @@ fn named_by(fact: &Fact) -> Vec<Hash> {
         | Fact::ToolStarted(_)
         | Fact::Cancelled(_)
         | Fact::RunEnded(_)
-        | Fact::Resumed(_) => Vec::new(),
+        | Fact::Resumed(_)
+        | Fact::Compacted(_) => Vec::new(),
     }
 }
 
