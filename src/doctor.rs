@@ -35,11 +35,16 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let indexed = index(&house, args.rebuild)?;
     problems.extend(indexed.unreadable.iter().map(ToString::to_string));
+    let sandbox = harness::sandbox::available().map_or_else(
+        |why| format!("none, so policy `sandbox` denies: {why}"),
+        |()| "works (writes only in its folder, no TCP)".to_owned(),
+    );
     if args.json {
         let home = house.home.root();
-        say::json(
-            &json!({ "home": home, "tapes": tapes.len(), "spans_indexed": indexed.spans, "problems": problems }),
-        )?;
+        say::json(&json!({
+            "home": home, "tapes": tapes.len(), "spans_indexed": indexed.spans, "problems": problems,
+            "sandbox": sandbox,
+        }))?;
     } else {
         let what = if args.rebuild { "the index was derived again" } else { "the index is up to date" };
         say::data(&format!(
@@ -49,6 +54,7 @@ pub(crate) fn run(args: &Args) -> Done {
             indexed.spans,
             problems.len()
         ))?;
+        say::data(&format!("sandbox for programs: {sandbox}"))?;
         problems.iter().for_each(|problem| say::error(problem));
     }
     Ok(if problems.is_empty() { Exit::Ok } else { Exit::Fail })

@@ -1,5 +1,6 @@
 //! The command line: arguments in, exit code out. One file a subcommand, no logic here.
 
+mod approve;
 mod completions;
 mod demo;
 mod diff;
@@ -18,6 +19,7 @@ mod say;
 mod serve;
 mod show;
 mod sql;
+mod terminal;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -38,8 +40,10 @@ enum Command {
     Init(init::Args),
     /// Run an agent on a task and record it
     Run(run::Args),
-    /// Go on with a run after a crash, an interruption or a limit
+    /// Go on with a run after a crash, an interruption, a limit or a question
     Resume(resume::Args),
+    /// Decide about the call that a paused run waits with
+    Approve(approve::Args),
     /// List runs, newest first
     Runs(runs::Args),
     /// Show one run: why it stopped, and what it did turn by turn
@@ -116,6 +120,7 @@ async fn dispatch(command: Command) -> Done {
         Command::Init(args) => init::run(&args),
         Command::Run(args) => run::run(args).await,
         Command::Resume(args) => resume::run(args).await,
+        Command::Approve(args) => approve::run(args).await,
         Command::Runs(args) => runs::run(args).await,
         Command::Show(args) => show::run(args).await,
         Command::Diff(args) => diff::run(args).await,

@@ -49,10 +49,11 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Done {
     let environment = |name: &str| std::env::var(name).ok();
-    let agent = Agent::load(&args.agent, &environment).await.map_err(|why| match why {
+    let mut agent = Agent::load(&args.agent, &environment).await.map_err(|why| match why {
         AgentError::Client { .. } => Failure::infrastructure(why),
         _ => Failure::usage(why),
     })?;
+    agent.person = crate::terminal::person();
     for hint in agent.toolbox.lint() {
         say::warn(&hint);
     }

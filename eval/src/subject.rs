@@ -158,7 +158,9 @@ impl<'a> Gathered<'a> {
             | Fact::ToolStarted(_)
             | Fact::Cancelled(_)
             | Fact::SummaryAsked(_)
-            | Fact::Compacted(_) => {}
+            | Fact::Compacted(_)
+            | Fact::PersonAsked(_)
+            | Fact::PersonAnswered(_) => {}
         }
     }
 

@@ -11,6 +11,7 @@ use crate::driver::{Observer, ResumeError, Setup, Tiers, drive, resume};
 use crate::hands::LiveHands;
 use crate::model::Model;
 use crate::model::http::HttpError;
+use crate::person::Person;
 use crate::port::{Live, Ports};
 use crate::preparation::{Prepared, prepare};
 use crate::team::{Caller, TeamHands};
@@ -134,6 +135,8 @@ pub struct Agent {
     pub model: Model,
     /// The models of the tiers that something asks for.
     pub tiers: Tiers,
+    /// Who is asked where policy or a tool wants a person; with nobody the run pauses.
+    pub person: Option<Arc<dyn Person>>,
 }
 
 impl Agent {
@@ -154,7 +157,7 @@ impl Agent {
             .map_err(|why| AgentError::Tools { path: path.to_owned(), why })?;
         let model = provider::http_model(&config.model, path, environment)?;
         let tiers = provider::tiers(&config, path, environment)?;
-        Ok(Self { config: Arc::new(config), toolbox: Arc::new(toolbox), model, tiers })
+        Ok(Self { config: Arc::new(config), toolbox: Arc::new(toolbox), model, tiers, person: None })
     }
 
     /// Makes the agent of a recorded run ready again, to resume it; its tools run in `folder`.
@@ -211,7 +214,7 @@ impl Agent {
         observer: &mut dyn Observer,
     ) -> Result<Finished, TapeError> {
         let wall_time = Duration::from_secs(self.config.budget.max_wall_time_seconds);
-        let ports = Arc::new(Live::new(cancel.clone(), wall_time));
+        let ports = Arc::new(Live::new(cancel.clone(), wall_time).with_person(self.person.clone()));
         let caller = Caller { identity: identity.clone(), studio: studio.clone(), cancel };
         record_as(identity, &self.setup(ports, caller), task, studio, observer).await
     }
@@ -236,7 +239,7 @@ impl Agent {
         let identity = Identity { run_id: run_id.clone(), trace_id: started.trace_id };
         let in_force = budget.as_ref().unwrap_or(&self.config.budget);
         let wall_time = Duration::from_secs(in_force.max_wall_time_seconds).saturating_sub(ran_for(tape));
-        let ports = Arc::new(Live::new(cancel.clone(), wall_time));
+        let ports = Arc::new(Live::new(cancel.clone(), wall_time).with_person(self.person.clone()));
         let caller = Caller { identity, studio: studio.clone(), cancel };
         let setup = self.seeing(&seen_in(tape)).setup(ports, caller);
         let resumed = Resumed {
@@ -270,12 +273,19 @@ fn seen_in(tape: &Tape) -> Vec<String> {
     specs.into_iter().map(|spec| spec.name).collect()
 }
 
-/// How long a run has been at work, pauses between processes left out.
+/// How long a run has been at work: pauses between processes and the time of people left out.
 #[must_use]
 pub fn ran_for(tape: &Tape) -> Duration {
     let mut worked = 0_i64;
+    let mut waits_for = None;
     for pair in tape.lines().windows(2) {
-        if !matches!(pair[1].fact, Fact::Resumed(_)) {
+        match &pair[0].fact {
+            Fact::PersonAsked(fact) => waits_for = Some(fact.key),
+            Fact::PersonAnswered(_) => waits_for = None,
+            Fact::ToolFinished(fact) if waits_for == Some(fact.key) => waits_for = None,
+            _ => {}
+        }
+        if waits_for.is_none() && !matches!(pair[1].fact, Fact::Resumed(_)) {
             // A clock that was set back takes no time off what was worked.
             worked = worked.saturating_add(pair[1].at_ns.saturating_sub(pair[0].at_ns).max(0));
         }

@@ -5,11 +5,13 @@
 //! machine hears it. A tape that cannot be written ends the run at once; nothing is done off the record.
 //!
 //! Parts: [`answer`] turns a reply into a fact, [`guard`] keeps panics of others out, [`stage`] runs tool calls,
-//! [`reference`] lets them name earlier results, [`context`] shows the model less, [`resume`] enters the loop again.
+//! [`reference`] lets them name earlier results, [`context`] shows the model less, [`person`] asks people, [`resume`]
+//! enters the loop again.
 
 mod answer;
 mod context;
 mod guard;
+mod person;
 pub(crate) mod reference;
 mod resume;
 mod stage;
@@ -135,6 +137,11 @@ impl Driver<'_> {
                 Step::Wait { turn, attempt, ms } => self.wait(turn, attempt, ms).await?,
                 Step::Run(planned) => self.run_stage(planned).await?,
                 Step::Refuse(refused) => self.refuse(refused)?,
+                Step::Person { asked, outcome } => {
+                    if let Some(outcome) = self.ask_person(&asked, *outcome).await? {
+                        return Ok(outcome);
+                    }
+                }
                 Step::Done(outcome) => return self.end(*outcome),
             }
         }
@@ -153,6 +160,7 @@ impl Driver<'_> {
             Fact::RunEnded(fact) => fact.heard = std::mem::take(&mut self.heard),
             Fact::Resumed(fact) => fact.heard = std::mem::take(&mut self.heard),
             Fact::SummaryAsked(fact) => fact.heard = std::mem::take(&mut self.heard),
+            Fact::PersonAsked(fact) => fact.heard = std::mem::take(&mut self.heard),
             _ => {}
         }
         let recorded = self.recorder.record(at_ns, &fact)?;

@@ -3,17 +3,20 @@
 //! Place in the flow: the driver hands a [`Permit`] over and records what comes back. [`LiveHands`] run real
 //! tools; a replay's hands answer from a tape.
 
+use crate::config::Verdict;
 use crate::machine::retry;
-use crate::policy::Permit;
+use crate::policy::{CanUse, Permit};
 use crate::port::Ports;
-use crate::tool::{ToolSpec, Toolbox};
+use crate::tool::{ToolSpec, Toolbox, output};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use serde_json::Value;
 use std::fmt::Debug;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use trace::fact::{Child, Fault};
+use trace::fact::{Child, Fault, Wants};
+use trace::id::CallKey;
 use trace::outcome::{FailureStage, FaultClass, ToolStatus};
 
 /// The one result of a call that was permitted.
@@ -33,12 +36,29 @@ pub struct Executed {
     pub latency_ns: u64,
     /// The run that the call was, where the tool is an agent.
     pub child: Option<Box<Child>>,
+    /// The question that the tool came back with instead of a result.
+    pub needs: Option<Needs>,
+}
+
+/// What a tool needs of a person before it can go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Needs {
+    /// A yes, or words.
+    pub wants: Wants,
+    /// The question.
+    pub prompt: String,
 }
 
 /// Carries out permitted calls.
 pub trait Hands: Send + Sync + Debug {
     /// Runs a call to its one result; never fails, never panics.
     fn carry_out<'a>(&'a self, permit: Permit, spec: &'a ToolSpec) -> BoxFuture<'a, Executed>;
+
+    /// Asks the tool itself about a call whose arguments fit its schema.
+    ///
+    /// # Errors
+    /// What the tool says is wrong with the arguments, for the model to correct itself.
+    fn check(&self, key: CallKey, spec: &ToolSpec, arguments: &Value) -> Result<CanUse, String>;
 }
 
 /// Hands that run real tools.
@@ -80,7 +100,16 @@ impl LiveHands {
         }
     }
 
+    /// Why a call that may run in a sandbox only cannot: it is then not run at all.
+    fn no_sandbox(&self, permit: &Permit) -> Option<String> {
+        let tool = self.toolbox.tool(permit.tool_name()).filter(|_| permit.is_sandboxed())?;
+        tool.can_sandbox().err()
+    }
+
     async fn to_the_end(&self, permit: Permit, spec: &ToolSpec) -> Executed {
+        if let Some(why) = self.no_sandbox(&permit) {
+            return unheld(&permit, &why);
+        }
         let begun = Instant::now();
         let mut attempts = 1;
         loop {
@@ -96,8 +125,19 @@ impl LiveHands {
                 }
             }
             let latency_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            return self.checked(spec, executed(result, attempts, latency_ns));
+            let executed = executed(result, attempts, latency_ns);
+            return match self.question(&permit, &executed) {
+                Some(needs) => Executed { needs: Some(needs), ..executed },
+                None => self.checked(spec, executed),
+            };
         }
+    }
+
+    /// The question in an answer, where the tool is one that may ask.
+    fn question(&self, permit: &Permit, executed: &Executed) -> Option<Needs> {
+        let tool = self.toolbox.tool(permit.tool_name())?;
+        let may_ask = tool.may_ask() && executed.status == ToolStatus::Ok;
+        may_ask.then(|| output::needs(&executed.content)).flatten()
     }
 
     /// The pause before the next attempt; `None` where there is none. The wall time of the run ends it early.
@@ -137,6 +177,42 @@ impl Hands for LiveHands {
     fn carry_out<'a>(&'a self, permit: Permit, spec: &'a ToolSpec) -> BoxFuture<'a, Executed> {
         Box::pin(self.to_the_end(permit, spec))
     }
+
+    fn check(&self, _key: CallKey, spec: &ToolSpec, arguments: &Value) -> Result<CanUse, String> {
+        let Some(tool) = self.toolbox.tool(&spec.name) else { return Ok(CanUse::default()) };
+        match catch_unwind(AssertUnwindSafe(|| tool.validate(arguments))) {
+            Ok(valid) => valid?,
+            Err(_) => return Err("the tool panicked while it checked the arguments".to_owned()),
+        }
+        let decided = catch_unwind(AssertUnwindSafe(|| tool.can_use(arguments)));
+        // What cannot be decided is not allowed.
+        let deny = |why: &str| CanUse {
+            verdict: Verdict::Deny,
+            reason: format!("whether `{}` may run could not be decided: {why}", spec.name),
+        };
+        Ok(match decided {
+            Ok(Ok(own)) => own,
+            Ok(Err(why)) => deny(&why),
+            Err(_) => deny("the tool panicked"),
+        })
+    }
+}
+
+/// The result of a call that policy wants in a sandbox where there is none: it is not run.
+pub(crate) fn unheld(permit: &Permit, why: &str) -> Executed {
+    let (name, rule) = (permit.tool_name(), permit.rule());
+    let why =
+        format!("policy wants `{name}` in a sandbox ({rule}), and there is none: {why}; it was not run");
+    Executed {
+        status: ToolStatus::Denied,
+        content: error_text("permission_denied", &why),
+        error_class: None,
+        failure_stage: Some(FailureStage::Permission),
+        attempts: 0,
+        latency_ns: 0,
+        child: None,
+        needs: None,
+    }
 }
 
 fn executed(result: Result<String, Fault>, attempts: u32, latency_ns: u64) -> Executed {
@@ -149,6 +225,7 @@ fn executed(result: Result<String, Fault>, attempts: u32, latency_ns: u64) -> Ex
             attempts,
             latency_ns,
             child: None,
+            needs: None,
         },
         Err(fault) => {
             let (status, stage) = match fault.class {
@@ -164,6 +241,7 @@ fn executed(result: Result<String, Fault>, attempts: u32, latency_ns: u64) -> Ex
                 attempts,
                 latency_ns,
                 child: None,
+                needs: None,
             }
         }
     }

@@ -6,7 +6,8 @@
 //!
 //! Parts: [`finish`] decides what an answer means, [`limit`] which budgets are used up, [`retry`] whether to try
 //! again, [`stage`] which calls run next, [`reserved`] what the loop's own tools mean, [`context`] when the model is
-//! shown less, [`allowance`] what a part of the run may use up, [`end`] how a stop is told.
+//! shown less, [`allowance`] what a part of the run may use up, [`person`] what people were asked and said, [`end`] how
+//! a stop is told.
 
 mod allowance;
 mod context;
@@ -14,14 +15,17 @@ mod end;
 pub mod finish;
 mod goal;
 mod limit;
+mod person;
 mod planner;
 mod reserved;
 pub mod retry;
 mod stage;
 mod state;
+pub mod utterance;
 
 pub use allowance::Allowance;
 pub use goal::{Check, Goal, Progress};
+pub use person::People;
 pub use state::{Event, Spent, State};
 
 use crate::config::AgentConfig;
@@ -29,7 +33,9 @@ use crate::tool::ToolSpec;
 use finish::Decision;
 use state::{Batch, Phase, Stop};
 use std::sync::Arc;
-use trace::fact::{Cancelled, Compacted, Fact, ModelAnswered, Resumed, RunStarted, ToolFinished};
+use trace::fact::{
+    Cancelled, Compacted, Fact, ModelAnswered, PersonAsked, Resumed, RunStarted, ToolFinished,
+};
 use trace::id::CallKey;
 use trace::message::{Finish, Message, Role, ToolCall, tool_calls};
 use trace::outcome::{FailureStage, FaultClass, Outcome, StopReason, ToolStatus};
@@ -66,6 +72,13 @@ pub enum Step {
     Run(Vec<Planned>),
     /// Give these calls their result without running them.
     Refuse(Vec<Refused>),
+    /// A question waits: ask a person, and where nobody is at hand end so.
+    Person {
+        /// The question.
+        asked: Box<PersonAsked>,
+        /// The end of a run that waits.
+        outcome: Box<Outcome>,
+    },
     /// The run is over.
     Done(Box<Outcome>),
 }
@@ -92,6 +105,8 @@ pub struct Refused {
     pub stage: Option<FailureStage>,
     /// What the model is told.
     pub message: String,
+    /// The decision, where a person made one.
+    pub permission: Option<String>,
 }
 
 /// One run.
@@ -146,6 +161,13 @@ impl Run {
     /// What to do next.
     #[must_use]
     pub fn next(&self) -> Step {
+        if let (Phase::Calls(_), Some(asked)) = (&self.state.phase, self.waiting()) {
+            let stop = person::stop(self.state.run_id.as_ref(), asked);
+            return Step::Person {
+                asked: Box::new(asked.clone()),
+                outcome: Box::new(self.outcome(Some(&stop))),
+            };
+        }
         match &self.state.phase {
             Phase::Calls(batch) => stage::next(&self.config, &self.tools, &self.state, batch),
             _ if self.is_stopping() => Step::Done(Box::new(self.outcome(self.state.stop.as_ref()))),
@@ -174,6 +196,11 @@ impl Run {
         Step::Done(Box::new(self.outcome(Some(stop))))
     }
 
+    /// The question that waits, unless the run ends anyway.
+    fn waiting(&self) -> Option<&PersonAsked> {
+        self.state.people.waiting().filter(|_| !self.is_stopping())
+    }
+
     fn outcome(&self, stop: Option<&Stop>) -> Outcome {
         end::outcome(&self.state, stop)
     }
@@ -182,6 +209,10 @@ impl Run {
     pub fn feed(&mut self, at_ns: i64, fact: &Fact) -> Vec<Event> {
         let before_ns = self.state.last_at_ns;
         self.state.last_at_ns = before_ns.max(at_ns);
+        if self.state.people.waiting().is_some() && !matches!(fact, Fact::Resumed(_)) {
+            // The time a person takes is not the run's.
+            self.state.idle_ns += self.state.last_at_ns.saturating_sub(before_ns);
+        }
         match fact {
             Fact::RunStarted(fact) => self.started(at_ns, fact),
             Fact::ModelAsked(fact) => {
@@ -226,6 +257,18 @@ impl Run {
                     after: fact.after_tokens,
                 }]
             }
+            Fact::PersonAsked(fact) => {
+                if let Phase::Calls(batch) = &mut self.state.phase {
+                    // A tool that came back with a question has not done it.
+                    batch.unstart(fact.key);
+                    self.state.people.ask(fact);
+                }
+                Vec::new()
+            }
+            Fact::PersonAnswered(fact) => {
+                self.state.people.answer(self.state.last_at_ns, fact);
+                Vec::new()
+            }
         }
     }
 
@@ -256,7 +299,10 @@ impl Run {
     fn resumed(&mut self, before_ns: i64, fact: &Resumed) -> Vec<Event> {
         let state = &mut self.state;
         state.idle_ns += state.last_at_ns.saturating_sub(before_ns);
-        if std::mem::take(&mut state.ended) {
+        let waited = state.people.waiting().is_some();
+        state.people.expire(state.last_at_ns);
+        // A run that waits for a person was stopped by no rule.
+        if std::mem::take(&mut state.ended) && !waited {
             state.stop = None;
             state.answer = None;
             // Counts that a rule stops at start afresh, or the next step would stop again without a new fact.
@@ -380,6 +426,7 @@ impl Run {
             return Vec::new();
         }
         let done = batch.take_if_done();
+        self.state.people.finish(fact.key);
         let mut events = match self.is_own(&fact.tool_name) {
             true => {
                 self.concluded(fact);
@@ -403,6 +450,9 @@ impl Run {
             self.state.messages.push(results);
             self.state.phase = Phase::Ready;
             events.extend(self.conclude());
+            if let Some(instruction) = self.state.people.take_fresh() {
+                self.state.say(Message::text(Role::User, instruction));
+            }
             if let Some(stop) = limit::after_tools(&self.config, &self.state) {
                 events.extend(self.stop(stop));
             }

@@ -3,10 +3,14 @@
 //! Place in the flow: the driver draws everything that differs between two runs from here. [`Live`] asks the
 //! machine it runs on; a replay answers from the tape.
 
-use futures::future::BoxFuture;
+use crate::person::Person;
+use futures::future::{BoxFuture, ready};
 use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use trace::fact::{PersonAnswered, PersonAsked};
 
 /// What a run needs from the world besides model, tools and tape.
 pub trait Ports: Send + Sync + Debug {
@@ -24,6 +28,11 @@ pub trait Ports: Send + Sync + Debug {
 
     /// Resolves when somebody asks the run to end. Raced against everything that takes time.
     fn interruption(&self) -> BoxFuture<'_, ()>;
+
+    /// Asks a person, where one is at hand; `None` where nobody is: then the run pauses. Nobody is never a yes.
+    fn ask_person<'a>(&'a self, _asked: &'a PersonAsked) -> BoxFuture<'a, Option<PersonAnswered>> {
+        Box::pin(ready(None))
+    }
 }
 
 /// The word for an interruption by the wall-time budget.
@@ -39,6 +48,9 @@ pub struct Live {
     began: tokio::time::Instant,
     began_at_ns: i64,
     deadline: tokio::time::Instant,
+    /// Time that people took: it moves the deadline.
+    idle_ms: AtomicU64,
+    person: Option<Arc<dyn Person>>,
 }
 
 impl Live {
@@ -48,7 +60,19 @@ impl Live {
         // A budget beyond the clock's range is no limit in practice: a century.
         const CENTURY: Duration = Duration::from_secs(3_155_760_000);
         let (began, began_at_ns) = (tokio::time::Instant::now(), wall_clock_ns());
-        Self { cancel, began, began_at_ns, deadline: began + wall_time.min(CENTURY) }
+        let deadline = began + wall_time.min(CENTURY);
+        Self { cancel, began, began_at_ns, deadline, idle_ms: AtomicU64::new(0), person: None }
+    }
+
+    /// The same with a person to ask.
+    #[must_use]
+    pub fn with_person(mut self, person: Option<Arc<dyn Person>>) -> Self {
+        self.person = person;
+        self
+    }
+
+    fn deadline(&self) -> tokio::time::Instant {
+        self.deadline + Duration::from_millis(self.idle_ms.load(Ordering::Acquire))
     }
 }
 
@@ -69,7 +93,7 @@ impl Ports for Live {
     fn interrupted(&self) -> Option<String> {
         match () {
             () if self.cancel.is_cancelled() => Some(INTERRUPT.to_owned()),
-            () if tokio::time::Instant::now() >= self.deadline => Some(DEADLINE.to_owned()),
+            () if tokio::time::Instant::now() >= self.deadline() => Some(DEADLINE.to_owned()),
             () => None,
         }
     }
@@ -78,8 +102,19 @@ impl Ports for Live {
         Box::pin(async {
             tokio::select! {
                 () = self.cancel.cancelled() => {}
-                () = tokio::time::sleep_until(self.deadline) => {}
+                () = tokio::time::sleep_until(self.deadline()) => {}
             }
+        })
+    }
+
+    fn ask_person<'a>(&'a self, asked: &'a PersonAsked) -> BoxFuture<'a, Option<PersonAnswered>> {
+        let Some(person) = &self.person else { return Box::pin(ready(None)) };
+        Box::pin(async move {
+            let begun = tokio::time::Instant::now();
+            let answer = person.answer(asked).await;
+            let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            self.idle_ms.fetch_add(took_ms, Ordering::AcqRel);
+            answer
         })
     }
 }

@@ -7,9 +7,9 @@
 
 use crate::agent::{Agent, Identity, Studio, Task};
 use crate::driver::Observer;
-use crate::hands::{Executed, Hands, LiveHands, error_text};
+use crate::hands::{Executed, Hands, LiveHands, error_text, unheld};
 use crate::machine::Spent;
-use crate::policy::Permit;
+use crate::policy::{CanUse, Permit};
 use crate::port::Ports;
 use crate::tool::{ToolSpec, Toolbox};
 use futures::future::BoxFuture;
@@ -20,6 +20,7 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 use trace::attribute::operation;
 use trace::fact::{Child, Fact};
+use trace::id::CallKey;
 use trace::outcome::{FailureStage, FaultClass, Outcome, RunStatus, ToolStatus};
 
 /// What a model gives an agent to do.
@@ -134,9 +135,16 @@ impl TeamHands {
 impl Hands for TeamHands {
     fn carry_out<'a>(&'a self, permit: Permit, spec: &'a ToolSpec) -> BoxFuture<'a, Executed> {
         match self.toolbox.agent(permit.tool_name()) {
+            Some(_) if permit.is_sandboxed() => {
+                Box::pin(std::future::ready(unheld(&permit, "an agent's tools are held by its own policy")))
+            }
             Some(agent) => Box::pin(self.run(permit, spec, agent)),
             None => self.live.carry_out(permit, spec),
         }
+    }
+
+    fn check(&self, key: CallKey, spec: &ToolSpec, arguments: &Value) -> Result<CanUse, String> {
+        self.live.check(key, spec, arguments)
     }
 }
 
@@ -178,6 +186,7 @@ fn handed_back(outcome: &Outcome, said: Option<&str>) -> Executed {
         attempts: 1,
         latency_ns: 0,
         child: None,
+        needs: None,
     }
 }
 
@@ -203,5 +212,6 @@ fn refused(why: &str) -> Executed {
         attempts: 0,
         latency_ns: 0,
         child: None,
+        needs: None,
     }
 }

@@ -8,6 +8,7 @@ pub mod command;
 pub mod http;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+pub mod output;
 pub mod reserved;
 #[cfg(test)]
 pub(crate) mod sample;
@@ -20,7 +21,7 @@ pub use toolbox::{Environment, Toolbox, ToolboxError};
 
 use crate::config::ToolTable;
 use crate::model::ToolOffer;
-use crate::policy::Permit;
+use crate::policy::{CanUse, Permit};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -119,6 +120,35 @@ impl ToolSpec {
 pub trait Tool: Send + Sync + Debug {
     /// What the loop must know of it.
     fn spec(&self) -> &ToolSpec;
+
+    /// Checks arguments that fit the schema for what a schema cannot say. Pure: no effect, no waiting.
+    ///
+    /// # Errors
+    /// What is wrong, for the model to correct itself.
+    fn validate(&self, _arguments: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// What the tool itself says about a call; policy may be stricter, never milder. Pure: no effect, no waiting.
+    ///
+    /// # Errors
+    /// Why it cannot tell: then the call is denied.
+    fn can_use(&self, _arguments: &Value) -> Result<CanUse, String> {
+        Ok(CanUse::default())
+    }
+
+    /// Whether an answer of the shape of [`output`] is a question to a person.
+    fn may_ask(&self) -> bool {
+        false
+    }
+
+    /// Whether it can run where it writes only to its folder and reaches no network.
+    ///
+    /// # Errors
+    /// Why not.
+    fn can_sandbox(&self) -> Result<(), String> {
+        Err("only tools that are programs can run in one".to_owned())
+    }
 
     /// Whether its permits show it the run: the conversation and results so far. They are copied for each call.
     fn wants_situation(&self) -> bool {

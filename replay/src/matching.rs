@@ -6,7 +6,7 @@
 
 use futures::future::{BoxFuture, ready};
 use harness::hands::{Executed, Hands, error_text};
-use harness::policy::Permit;
+use harness::policy::{CanUse, Permit};
 use harness::tool::ToolSpec;
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
@@ -72,6 +72,7 @@ impl MatchingHands {
                         latency_ns: fact.latency_ns,
                         // No run is started here, and none is paid for again.
                         child: None,
+                        needs: None,
                     },
                 });
             }
@@ -110,6 +111,7 @@ impl MatchingHands {
             attempts: 0,
             latency_ns: 0,
             child: None,
+            needs: None,
         }
     }
 }
@@ -117,5 +119,10 @@ impl MatchingHands {
 impl Hands for MatchingHands {
     fn carry_out<'a>(&'a self, permit: Permit, _spec: &'a ToolSpec) -> BoxFuture<'a, Executed> {
         Box::pin(ready(self.answer(&permit)))
+    }
+
+    /// No tool is at hand that could be asked.
+    fn check(&self, _: CallKey, _: &ToolSpec, _: &serde_json::Value) -> Result<CanUse, String> {
+        Ok(CanUse::default())
     }
 }

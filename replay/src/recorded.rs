@@ -4,16 +4,18 @@
 //! rebuilt so far, so each answers for exactly the moment the loop is in.
 
 use futures::future::{BoxFuture, pending, ready};
-use harness::hands::{Executed, Hands};
+use harness::config::Verdict;
+use harness::hands::{Executed, Hands, Needs};
 use harness::model::{Reply, Transport, WireRequest};
-use harness::policy::Permit;
+use harness::policy::{CAN_USE, CanUse, Permit};
 use harness::port::Ports;
 use harness::tool::ToolSpec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use trace::fact::{Fact, Fault, ModelAnswered};
-use trace::outcome::{FaultClass, ToolStatus};
+use trace::fact::{Fact, Fault, ModelAnswered, PersonAnswered, PersonAsked, ToolFinished, Wants};
+use trace::id::CallKey;
+use trace::outcome::{FailureStage, FaultClass, ToolStatus};
 use trace::tape::{Line, Tape};
 
 /// A tape and how far its replay has come.
@@ -39,6 +41,49 @@ impl World {
 
     pub(crate) fn advance(&self) {
         self.rebuilt.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// What the tape says next of this call.
+    fn next_of_call(&self, key: CallKey) -> impl Iterator<Item = &Fact> {
+        let ahead = self.tape.lines().get(self.rebuilt()..).unwrap_or_default();
+        ahead.iter().map(|line| &line.fact).filter(move |fact| match fact {
+            Fact::ToolStarted(fact) => fact.key == key,
+            Fact::ToolFinished(fact) => fact.key == key,
+            Fact::PersonAsked(fact) => fact.key == key,
+            _ => false,
+        })
+    }
+
+    /// What the tool itself had said about a call: seen by what became of it.
+    fn own_word(&self, key: CallKey) -> Result<CanUse, String> {
+        let own = |verdict, reason: &str| CanUse { verdict, reason: reason.to_owned() };
+        let asked_before = |rule: &str| rule.contains(" by ");
+        Ok(match self.next_of_call(key).next() {
+            Some(Fact::ToolStarted(fact)) if fact.permission_rule.starts_with(CAN_USE) => {
+                match (fact.permission.as_str(), asked_before(&fact.permission_rule)) {
+                    ("sandbox", _) => own(Verdict::Sandbox, ""),
+                    (_, true) => own(Verdict::Ask, ""),
+                    _ => own(Verdict::Allow, ""),
+                }
+            }
+            Some(Fact::PersonAsked(fact)) if fact.rule == CAN_USE => own(Verdict::Ask, &fact.prompt),
+            Some(Fact::ToolFinished(fact)) => match fact.permission.as_deref() {
+                Some(rule) if rule.starts_with(&format!("deny:{CAN_USE}")) => match asked_before(rule) {
+                    true => own(Verdict::Ask, ""),
+                    false => own(Verdict::Deny, &self.told(fact)),
+                },
+                None if fact.failure_stage == Some(FailureStage::Validation) => return Err(self.told(fact)),
+                _ => CanUse::default(),
+            },
+            _ => CanUse::default(),
+        })
+    }
+
+    /// The message of a refusal.
+    fn told(&self, fact: &ToolFinished) -> String {
+        let text = self.tape.text(&fact.result).unwrap_or_default();
+        let told: Option<serde_json::Value> = serde_json::from_str(text).ok();
+        told.and_then(|told| Some(told.get("message")?.as_str()?.to_owned())).unwrap_or_default()
     }
 
     fn is_interrupted(&self) -> bool {
@@ -87,12 +132,9 @@ pub(crate) struct RecordedHands(pub(crate) Arc<World>);
 impl Hands for RecordedHands {
     fn carry_out<'a>(&'a self, permit: Permit, _spec: &'a ToolSpec) -> BoxFuture<'a, Executed> {
         let tape = &self.0.tape;
-        let recorded = tape.lines().iter().find_map(|line| match &line.fact {
-            Fact::ToolFinished(fact) if fact.key == permit.key() => Some(fact),
-            _ => None,
-        });
+        let recorded = self.0.next_of_call(permit.key()).find(|fact| !matches!(fact, Fact::ToolStarted(_)));
         Box::pin(ready(match recorded {
-            Some(fact) => Executed {
+            Some(Fact::ToolFinished(fact)) => Executed {
                 status: fact.status,
                 content: tape.text(&fact.result).unwrap_or_default().to_owned(),
                 error_class: fact.error_class,
@@ -100,8 +142,19 @@ impl Hands for RecordedHands {
                 attempts: fact.attempts,
                 latency_ns: fact.latency_ns,
                 child: fact.child.clone(),
+                needs: None,
             },
-            None => Executed {
+            Some(Fact::PersonAsked(fact)) if fact.wants != Wants::Approval => Executed {
+                status: ToolStatus::Ok,
+                content: String::new(),
+                error_class: None,
+                failure_stage: None,
+                attempts: 1,
+                latency_ns: 0,
+                child: None,
+                needs: Some(Needs { wants: fact.wants, prompt: fact.prompt.clone() }),
+            },
+            _ => Executed {
                 status: ToolStatus::UnknownOutcome,
                 content: String::new(),
                 error_class: None,
@@ -109,8 +162,18 @@ impl Hands for RecordedHands {
                 attempts: 0,
                 latency_ns: 0,
                 child: None,
+                needs: None,
             },
         }))
+    }
+
+    fn check(
+        &self,
+        key: CallKey,
+        _spec: &ToolSpec,
+        _arguments: &serde_json::Value,
+    ) -> Result<CanUse, String> {
+        self.0.own_word(key)
     }
 }
 
@@ -142,5 +205,13 @@ impl Ports for RecordedPorts {
 
     fn interruption(&self) -> BoxFuture<'_, ()> {
         if self.0.is_interrupted() { Box::pin(ready(())) } else { Box::pin(pending()) }
+    }
+
+    fn ask_person<'a>(&'a self, _asked: &'a PersonAsked) -> BoxFuture<'a, Option<PersonAnswered>> {
+        match self.0.expected().map(|line| &line.fact) {
+            Some(Fact::PersonAnswered(fact)) => Box::pin(ready(Some((**fact).clone()))),
+            Some(Fact::Cancelled(_)) => Box::pin(pending()),
+            _ => Box::pin(ready(None)),
+        }
     }
 }

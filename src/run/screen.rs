@@ -106,6 +106,26 @@ impl Screen {
         matches!(self, Self::Live(_))
     }
 
+    /// Leaves the foot of the screen to somebody else: a question and what is typed.
+    pub(super) fn rest(&mut self) {
+        if let Self::Live(live) = self {
+            live.end_text();
+            live.bar.disable_steady_tick();
+            if let Ok(nothing) = ProgressStyle::with_template("") {
+                live.bar.set_style(nothing);
+            }
+            live.bar.tick();
+        }
+    }
+
+    /// Takes the foot back.
+    pub(super) fn go_on(&mut self) {
+        if let Self::Live(live) = self {
+            live.style("{budget}", live.width());
+            live.bar.enable_steady_tick(TICK);
+        }
+    }
+
     /// Takes the bar away; what was shown above it stays.
     pub(super) fn close(&mut self) {
         if let Self::Live(live) = self {

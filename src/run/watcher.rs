@@ -13,7 +13,7 @@ use harness::model::Delta;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-use trace::fact::{Fact, ModelAnswered, ToolFinished};
+use trace::fact::{Fact, ModelAnswered, ToolFinished, waiting};
 use trace::message::{joined_text, tool_calls};
 use trace::outcome::ToolStatus;
 use trace::redact::Redactor;
@@ -53,7 +53,11 @@ impl Watcher {
     pub(crate) fn of_tape(manner: Manner, redactor: Arc<Redactor>, tape: &Tape) -> Self {
         let mut progress = Progress::default();
         tape.lines().iter().for_each(|line| progress.take(&line.fact));
-        Self::from(manner, redactor, progress, harness::agent::ran_for(tape))
+        let mut watcher = Self::from(manner, redactor, progress, harness::agent::ran_for(tape));
+        if waiting(tape.lines()).is_some() {
+            watcher.screen.rest();
+        }
+        watcher
     }
 
     fn from(manner: Manner, redactor: Arc<Redactor>, progress: Progress, before: Duration) -> Self {
@@ -132,12 +136,16 @@ impl Observer for Watcher {
                 "turn {}: the model is shown about {} tokens instead of {}",
                 fact.turn, fact.after_tokens, fact.before_tokens
             )),
+            Fact::PersonAnswered(_) => self.screen.go_on(),
             _ => {}
         }
         if let Some(event) = event::of_fact(at_ns, fact, &self.redactor).filter(|_| self.events) {
             self.tell(&event);
         }
         self.screen.progress(&self.progress);
+        if matches!(fact, Fact::PersonAsked(_)) {
+            self.screen.rest();
+        }
     }
 
     fn delta(&mut self, delta: &Delta) {

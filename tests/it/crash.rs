@@ -122,6 +122,7 @@ async fn the_child_runs_until_it_is_killed() {
             toolbox: toolbox.clone(),
             model,
             tiers: harness::driver::Tiers::new(),
+            person: None,
         };
         let mut telling = Telling { current: current.clone() };
         agent.run(kit.task.clone(), &studio, kit.cancel.clone(), &mut telling).await.unwrap();

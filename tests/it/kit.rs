@@ -3,6 +3,7 @@
 //! Every run made here is checked on the spot: its tape verifies, each call has its one result, and the tape
 //! replays exactly. A story adds only what it is about.
 
+pub(crate) mod person;
 pub(crate) mod program;
 pub(crate) mod tool;
 
@@ -13,6 +14,7 @@ use harness::hands::LiveHands;
 use harness::model::http::{Endpoint, Http};
 use harness::model::scripted::{ScriptTurn, Scripted};
 use harness::model::{Frame, Model, NAMES, Transport, wire};
+use harness::person::Person;
 use harness::port::{Live, Ports};
 use harness::tool::{Tool, Toolbox};
 use loopback::{Loopback, Play, RequestSeen};
@@ -26,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use trace::fact::{Fact, Fault, ToolFinished};
 use trace::id::{CallKey, Hash};
 use trace::message::{Finish, Part, Response, ToolCall, Usage, tool_calls};
-use trace::outcome::{FaultClass, Outcome};
+use trace::outcome::{FaultClass, Outcome, RunStatus};
 use trace::redact::Redactor;
 use trace::tape::{Tape, verify};
 
@@ -88,6 +90,7 @@ pub(crate) struct Kit {
     pub(crate) agents: Vec<(ToolTable, Self)>,
     pub(crate) task: Task,
     pub(crate) cancel: CancellationToken,
+    pub(crate) person: Option<Arc<dyn Person>>,
 }
 
 /// A run that has ended, and its tape.
@@ -113,6 +116,7 @@ impl Kit {
             agents: Vec::new(),
             task: Task { text: "Tell me one.".to_owned(), ..Task::default() },
             cancel: CancellationToken::new(),
+            person: None,
         }
     }
 
@@ -125,6 +129,12 @@ impl Kit {
     /// The same with another script.
     pub(crate) fn say(mut self, turns: impl IntoIterator<Item = ScriptTurn>) -> Self {
         self.turns = turns.into_iter().collect();
+        self
+    }
+
+    /// The same with somebody who answers.
+    pub(crate) fn asking(mut self, person: Option<Arc<dyn Person>>) -> Self {
+        self.person = person;
         self
     }
 
@@ -162,7 +172,7 @@ impl Kit {
     /// What the driver takes, for stories that bring a recorder of their own.
     pub(crate) fn setup(&self) -> Setup {
         let wall_time = Duration::from_secs(self.config.budget.max_wall_time_seconds);
-        let live = Live::new(self.cancel.clone(), wall_time);
+        let live = Live::new(self.cancel.clone(), wall_time).with_person(self.person.clone());
         self.setup_with(self.toolbox(), Arc::new(live), self.scripted())
     }
 
@@ -214,7 +224,7 @@ impl Kit {
 
     fn ready(&self, model: Model) -> Agent {
         let (config, toolbox) = (Arc::new(self.config.clone()), Arc::new(self.toolbox()));
-        Agent { config, toolbox, model, tiers: Tiers::new() }
+        Agent { config, toolbox, model, tiers: Tiers::new(), person: self.person.clone() }
     }
 
     async fn record(&self, model: Model) -> Recorded {
@@ -243,6 +253,20 @@ impl Kit {
         let agent = kit.ready(model);
         let studio = studio(path.parent().unwrap());
         agent.resume(&tape, budget, &studio, self.cancel.clone(), &mut Unobserved).await
+    }
+
+    /// Pauses with a question, and goes on in another process where this person answers and the model says the rest.
+    pub(crate) async fn paused_and_answered(
+        &self,
+        person: Option<Arc<dyn Person>>,
+        rest: Vec<ScriptTurn>,
+    ) -> Recorded {
+        let paused = self.run().await;
+        assert_eq!(paused.outcome.status, RunStatus::Paused, "{:?}", paused.outcome);
+        let finished = self.clone().asking(person).go_on(&paused.path, rest, None).await.unwrap();
+        let tape = Arc::new(checked(&finished.tape));
+        assert_exact(&tape).await;
+        Recorded { outcome: finished.outcome, tape, ..paused }
     }
 
     /// Stops after one turn and goes on to the end, all on one tape.
@@ -303,10 +327,20 @@ pub(crate) fn one_result_per_call(tape: &Tape) {
             asked.push((CallKey { turn: fact.turn, index }, call.call_id.clone(), call.tool_name.clone()));
         }
     }
-    let answered: Vec<_> = results(tape)
+    let mut answered: Vec<_> = results(tape)
         .into_iter()
         .map(|fact| (fact.key, fact.call_id.clone(), fact.tool_name.clone()))
         .collect();
+    if let Some(question) = trace::fact::waiting(tape.lines()) {
+        // A paused run has no result yet for the call that waits and for those after it.
+        let before =
+            |key: &CallKey| key.turn < question.key.turn || answered.iter().any(|(one, ..)| one == key);
+        asked.retain(|(key, ..)| before(key));
+    }
+    if tape.lines().iter().any(|line| matches!(line.fact, Fact::PersonAsked(_))) {
+        // A call that came back with a question has its result after those beside it.
+        answered.sort();
+    }
     assert_eq!(asked, answered, "calls and results of {}", tape.path().display());
 }
 

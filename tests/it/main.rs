@@ -6,6 +6,7 @@
     reason = "a test that cannot go on panics, and one that skips says so"
 )]
 
+mod approval;
 mod bad_input;
 mod complaint;
 mod concurrency;
@@ -29,8 +30,11 @@ mod reseal;
 mod resume;
 mod run;
 mod run_edge;
+mod sandbox;
 mod scenario;
 mod session;
+mod stage_order;
+mod stop;
 mod strike;
 mod surface;
 mod tau_bench;

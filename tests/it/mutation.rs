@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use trace::fact::{Ruling, Wants, Way};
 use trace::outcome::{FailureStage, FaultClass, RunStatus, StopReason, ToolStatus};
 use trace::tape::{Tape, TapeError, verify};
 
@@ -90,6 +91,9 @@ fn words() -> impl Iterator<Item = &'static str> {
         .chain(ToolStatus::ALL.iter().map(|one| one.as_str()))
         .chain(FailureStage::ALL.iter().map(|one| one.as_str()))
         .chain(FaultClass::ALL.iter().map(|one| one.as_str()))
+        .chain(Wants::ALL.iter().map(|one| one.as_str()))
+        .chain(Ruling::ALL.iter().map(|one| one.as_str()))
+        .chain(Way::ALL.iter().map(|one| one.as_str()))
 }
 
 /// How many values of one class are forged on one tape: a stream has hundreds of chunks.
@@ -248,8 +252,19 @@ async fn must_be_named(forgery: &Forgery<'_>) {
     // A digest that no longer fits is told of the line it was taken of, which stands before.
     let of_a_digest = pointer.starts_with("/heard/") && mismatch.line < *line && mismatch.pointer == "/";
     // What the loop hands on unread is wrong where it is first used: the next fact that is rebuilt from it.
-    let handed_on = ["/config", "/tools", "/task", "/history", "/status", "/result", "/fault/message"]
-        .contains(pointer)
+    let handed_on = [
+        "/config",
+        "/tools",
+        "/task",
+        "/history",
+        "/status",
+        "/result",
+        "/fault/message",
+        "/prompt",
+        "/said",
+        "/wants",
+    ]
+    .contains(pointer)
         && mismatch.line > *line;
     assert!(at_its_line || at_its_turn || of_a_digest || handed_on, "{place}: {mismatch}");
 }

@@ -42,7 +42,8 @@ fn agent(kit: &Kit, tools: Vec<Typed>) -> Agent {
         wire: wire(&config.model.wire).unwrap(),
         transport: kit.scripted(),
     };
-    Agent { config, toolbox: Arc::new(toolbox), model, tiers: harness::driver::Tiers::new() }
+    let tiers = harness::driver::Tiers::new();
+    Agent { config, toolbox: Arc::new(toolbox), model, tiers, person: None }
 }
 
 async fn ran(kit: &Kit, agent: &Agent) -> (Finished, Arc<Tape>, TempDir) {

@@ -3,6 +3,7 @@
 //! The kit replays every tape of every story exactly; here are the tapes that together hold every kind of fact,
 //! which `mutation` forges, and the live mode.
 
+use crate::kit::person::{Ada, Answer};
 use crate::kit::{Deed, InProcess, Kit, Recorded, asks, fault, response, said, status, studio};
 use harness::config::{PolicyRule, Verdict};
 use harness::driver::Unobserved;
@@ -13,6 +14,7 @@ use replay::report::LiveReport;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use trace::fact::Wants;
 use trace::message::Finish;
 use trace::outcome::{FaultClass, StopReason};
 
@@ -29,6 +31,10 @@ pub(crate) async fn gallery() -> Vec<(&'static str, Recorded)> {
         ("a run that repeats a call", repeating().run().await),
         ("a run that went on after its limit", plain().stopped_and_resumed().await),
         ("a run towards a goal, with named results", by_name().run().await),
+        ("a run that a person allowed and denied to act", approved().await),
+        ("a run whose tools asked a person", answered().await),
+        ("a run that waits", asking().run().await),
+        ("a run with a tool that decides for itself", deciding().run().await),
         ("a run with a secret", secret(LONG).run().await),
         ("a run with a secret that is shorter than its placeholder", secret(SHORT).run().await),
         ("a run with a secret in a result that is cut", secret(LONG).with(cut_short).run().await),
@@ -141,6 +147,52 @@ fn repeating() -> Kit {
     plain().say((0..5).map(|_| asks(&[("a", "look", "{}")])))
 }
 
+/// A run whose writing tool needs leave.
+fn asking() -> Kit {
+    plain().with(|config| config.policy.write = Verdict::Ask)
+}
+
+/// Allowed in another process; then denied, and denied again without a question.
+async fn approved() -> Recorded {
+    let twice = [("a", "pay", "{\"n\":2}"), ("b", "pay", "{\"n\":2}")];
+    let person = Ada::who(&[Answer::Allow, Answer::Deny("too much")]);
+    asking().paused_and_answered(person, vec![asks(&twice), said("Done.")]).await
+}
+
+/// A yes, a change, a no and something else, each to a tool's question.
+async fn answered() -> Recorded {
+    let calls = [
+        ("a", "sure", "{\"n\":1}"),
+        ("b", "sure", "{\"n\":2}"),
+        ("c", "which", "{}"),
+        ("d", "sure", "{\"n\":3}"),
+    ];
+    let answers = [
+        Answer::Say("yes"),
+        Answer::Say("no, make it 5"),
+        Answer::Say("never mind"),
+        Answer::Say("tell me a joke instead of this"),
+    ];
+    Kit::new([asks(&calls)])
+        .tool(&InProcess::writing("sure", Deed::Ask(Wants::Confirmation, "Really?")))
+        .tool(&InProcess::reading("which", Deed::Ask(Wants::Input, "Which one?")))
+        .paused_and_answered(Ada::who(&answers), vec![said("Why did the tape cross the road?")])
+        .await
+}
+
+/// A tool that refuses arguments and calls by its own rules, and has a person asked.
+fn deciding() -> Kit {
+    let calls = [
+        ("a", "own", "{\"n\":1}"),
+        ("b", "own", "{\"n\":2}"),
+        ("c", "own", "{\"n\":3}"),
+        ("d", "own", "{\"n\":4}"),
+    ];
+    Kit::new([asks(&calls), asks(&[("e", "own", "{\"n\":3}")]), said("As it wants.")])
+        .tool(&InProcess::writing("own", Deed::Rule))
+        .asking(Ada::who(&[Answer::Deny("not three"), Answer::Allow]))
+}
+
 const LONG: &str = "some words before it: sk-abcdefghijklmnopqrstuvwx, and some words after it";
 
 const SHORT: &str = "{\"password\":\"~q\"}";
@@ -173,6 +225,8 @@ async fn the_gallery_holds_every_kind_of_fact_and_each_tape_replays_exactly() {
         "compacted",
         "model_answered",
         "model_asked",
+        "person_answered",
+        "person_asked",
         "resumed",
         "run_ended",
         "run_started",

@@ -1,7 +1,7 @@
 //! Agents as tools: runs of their own within the caller's budget, trace and life.
 
 use crate::kit::{Deed, InProcess, Kit, Recorded, asks, checked, said};
-use harness::config::ToolTable;
+use harness::config::{ToolTable, Verdict};
 use harness::model::scripted::ScriptTurn;
 use harness::tool::{Effect, Risk};
 use std::path::PathBuf;
@@ -73,6 +73,14 @@ async fn an_agent_is_a_tool_with_a_tape_of_its_own_in_the_same_trace() {
     assert_eq!((&told.run_id, told.stop_reason, told.tool_calls), (&child.run_id, StopReason::Completed, 1));
     assert_eq!(told.usage.total(), Some(240));
     assert_eq!(call.attributes["loopdeck.tool.child_run_id"], child.run_id.as_str());
+}
+
+#[tokio::test]
+async fn an_agent_that_policy_wants_in_a_sandbox_is_not_run() {
+    let run = helped().with(|config| config.policy.execute = Verdict::Sandbox).run().await;
+    let (result, told) = only(&run);
+    assert_eq!((result.status, told["error"].as_str()), (ToolStatus::Denied, Some("permission_denied")));
+    assert_eq!(parts(&run).len(), 0);
 }
 
 fn only(run: &Recorded) -> (&ToolFinished, serde_json::Value) {

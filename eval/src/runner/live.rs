@@ -99,7 +99,8 @@ mod tests {
         let wire = wire("chat").unwrap();
         let transport = Arc::new(Scripted::new(wire.clone(), turns));
         let model = Model { provider: "scripted".to_owned(), wire, transport };
-        let agent = Agent { config: Arc::new(config), toolbox, model, tiers: harness::driver::Tiers::new() };
+        let tiers = harness::driver::Tiers::new();
+        let agent = Agent { config: Arc::new(config), toolbox, model, tiers, person: None };
         let redactor = Arc::new(Redactor::new([0; 32]).unwrap());
         let tapes = folder.path().join("tapes");
         std::fs::create_dir(&tapes).unwrap();

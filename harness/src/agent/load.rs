@@ -38,7 +38,7 @@ impl Agent {
     }
 
     /// Starts the servers of `[[mcp]]` and takes their tools in; they live as long as the agent's tools. Agents that
-    /// are tools are loaded.
+    /// are tools are loaded. A run without a tool that policy requires does not begin.
     ///
     /// # Errors
     /// Where a server does not start, or one of its tools cannot be used, or an agent cannot be loaded.
@@ -60,10 +60,12 @@ impl Agent {
     ) -> Result<Self, AgentError> {
         let agents: Vec<_> =
             self.config.tools.iter().filter_map(|table| Some((table, table.agent.as_ref()?))).collect();
+        let wrong = |why| AgentError::Tools { path: path.to_owned(), why };
+        let required = &self.config.policy.required_tools;
         if self.config.servers.is_empty() && agents.is_empty() {
+            self.toolbox.has(required).map_err(wrong)?;
             return Ok(self);
         }
-        let wrong = |why| AgentError::Tools { path: path.to_owned(), why };
         let mut toolbox = Toolbox::of_config(&self.config, folder, environment).map_err(wrong)?;
         toolbox.connect(&self.config, folder, environment).await.map_err(wrong)?;
         let depth = depth.unwrap_or(Depth { at: 0, max: self.config.loop_.max_agent_depth });
@@ -76,6 +78,7 @@ impl Agent {
             let agent = Box::pin(Self::load_at(&folder.join(file), environment, Some(below))).await?;
             toolbox.employ(table, Arc::new(agent)).map_err(wrong)?;
         }
+        toolbox.has(required).map_err(wrong)?;
         self.toolbox = Arc::new(toolbox);
         Ok(self)
     }

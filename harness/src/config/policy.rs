@@ -2,7 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+/// How long a person's leave is worth something, in seconds, where the table does not say: a day.
+const APPROVAL_VALID_SECONDS: u64 = 86_400;
+
 /// `[policy]`: decisions by risk, and rules by tool. The strictest wins.
+///
+/// The order of the fields is the order on tapes; new ones come last and are left out where they are the default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyTable {
@@ -19,6 +24,17 @@ pub struct PolicyTable {
     /// Rules by tool.
     #[serde(rename = "rule", skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<PolicyRule>,
+    /// How long a question to a person can be answered, in seconds; then it is asked again.
+    #[serde(skip_serializing_if = "is_approval_default")]
+    pub approval_valid_seconds: u64,
+    /// Tools without which no run begins.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub required_tools: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+const fn is_approval_default(seconds: &u64) -> bool {
+    *seconds == APPROVAL_VALID_SECONDS
 }
 
 impl Default for PolicyTable {
@@ -30,6 +46,8 @@ impl Default for PolicyTable {
             external: Verdict::Allow,
             deny_is_terminal: false,
             rules: Vec::new(),
+            approval_valid_seconds: APPROVAL_VALID_SECONDS,
+            required_tools: Vec::new(),
         }
     }
 }
@@ -40,6 +58,10 @@ impl Default for PolicyTable {
 pub enum Verdict {
     /// It may run.
     Allow,
+    /// It may run in a sandbox only.
+    Sandbox,
+    /// A person must allow it first.
+    Ask,
     /// It must not run.
     Deny,
 }

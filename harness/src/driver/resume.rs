@@ -82,6 +82,7 @@ fn is_redacted(line: &Line) -> bool {
             .and_then(|response| serde_json::to_string(response).ok())
             .is_some_and(|text| shows(&text)),
         Fact::ToolFinished(fact) => shows(&fact.content),
+        Fact::PersonAnswered(fact) => fact.said.as_deref().is_some_and(shows),
         _ => false,
     }
 }
@@ -95,6 +96,7 @@ fn heard_since_last_intent(lines: &[Line]) -> Vec<String> {
                 | Fact::RunEnded(_)
                 | Fact::Resumed(_)
                 | Fact::SummaryAsked(_)
+                | Fact::PersonAsked(_)
         )
     };
     let from = lines.iter().rposition(is_intent).unwrap_or(0);

@@ -6,13 +6,13 @@
 use super::Driver;
 use crate::hands::{Executed, error_text};
 use crate::machine::{Planned, Refused};
-use crate::policy::{self, Decision, Permit};
+use crate::policy::{self, Decision, Matter, Permit};
 use crate::tool::ToolSpec;
 use crate::tool::shown::shown;
 use futures::future::join_all;
 use std::borrow::Cow;
 use trace::canonical::{args_hash, canonical_text, result_hash};
-use trace::fact::{Fact, ToolFinished, ToolStarted};
+use trace::fact::{Fact, PersonAsked, ToolFinished, ToolStarted};
 use trace::id::CallKey;
 use trace::message::ToolCall;
 use trace::outcome::{FailureStage, ToolStatus};
@@ -20,32 +20,48 @@ use trace::tape::TapeError;
 
 impl Driver<'_> {
     /// Runs a stage: intents in order, then all calls together, then results in order.
+    ///
+    /// A call that wants a person ends the stage before it: those before it have their results when the person is
+    /// asked, and those after it wait.
     pub(super) async fn run_stage(&mut self, planned: Vec<Planned>) -> Result<(), TapeError> {
         let mut prepared = Vec::with_capacity(planned.len());
         let agents = planned.iter().filter(|one| self.is_agent(&one.call.tool_name)).count();
         let allowance = (agents > 0).then(|| self.run.allowance(length(agents), length(planned.len())));
         for one in planned {
-            let mut ready = self.prepare(&one);
-            if let Ok((permit, spec)) = &mut ready {
-                permit.allow(allowance.filter(|_| self.is_agent(&spec.name)));
-                self.announce(&one, permit, spec)?;
-            }
+            let ready = match self.prepare(&one) {
+                Err(Stopped::Ask(asked)) if prepared.is_empty() => {
+                    return self.record(Fact::PersonAsked(asked));
+                }
+                Err(Stopped::Ask(_)) => break,
+                Err(Stopped::Refused(refusal)) => Err(refusal),
+                Ok((mut permit, spec)) => {
+                    permit.allow(allowance.filter(|_| self.is_agent(&spec.name)));
+                    self.announce(&one, &permit, &spec)?;
+                    Ok((permit, spec))
+                }
+            };
             prepared.push((one, ready));
         }
         let (hands, trace_id, run_id) = (&self.setup.hands, self.run.state().trace_id, &self.run_id);
         let results = join_all(prepared.into_iter().map(|(one, ready)| async move {
             match ready {
                 Ok((permit, spec)) => {
-                    let rule = format!("allow:{}", permit.rule());
+                    let rule = format!("{}:{}", permit.verdict(), permit.rule());
                     let permit = permit.in_trace(trace_id, run_id);
-                    (one, hands.carry_out(permit, &spec).await, Some(rule))
+                    (one, hands.carry_out(permit, &spec).await, Some(rule), Some(spec))
                 }
-                Err(refusal) => (one, refusal.executed, refusal.permission),
+                Err(refusal) => (one, refusal.executed, refusal.permission, None),
             }
         }))
         .await;
-        for (one, executed, permission) in results {
-            self.finish(one.key, one.call, &executed, permission)?;
+        for (one, executed, permission, spec) in results {
+            match (&executed.needs, spec) {
+                (Some(needs), Some(spec)) => {
+                    let asked = self.question_of_tool(&one, &spec, needs);
+                    self.record(Fact::PersonAsked(Box::new(asked)))?;
+                }
+                _ => self.finish(one.key, one.call, &executed, permission)?,
+            }
         }
         Ok(())
     }
@@ -66,7 +82,7 @@ impl Driver<'_> {
             tool_name: one.call.tool_name.clone(),
             args_hash: self.args_hash(&one.call.tool_name, &canonical_text(permit.arguments())),
             arguments,
-            permission: "allow".to_owned(),
+            permission: permit.verdict().to_owned(),
             permission_rule: permit.rule().to_owned(),
             idempotent: spec.is_repeatable(),
             synced,
@@ -76,30 +92,45 @@ impl Driver<'_> {
         if synced { self.recorder.sync() } else { Ok(()) }
     }
 
-    /// Finds the tool, checks the arguments, asks policy: in this order, and the first no is the result.
-    fn prepare(&self, one: &Planned) -> Result<(Permit, ToolSpec), Refusal> {
+    /// Finds the tool, checks the arguments against its schema, lets the tool check them, asks policy: in this order,
+    /// and the first no is the result.
+    fn prepare(&self, one: &Planned) -> Result<(Permit, ToolSpec), Stopped> {
         let toolbox = &self.setup.toolbox;
         let Some(spec) = toolbox.spec(&one.call.tool_name) else {
             let names: Vec<&str> = toolbox.names().collect();
             let message =
                 format!("there is no tool `{}`; there are: {}", one.call.tool_name, names.join(", "));
-            return Err(Refusal::new(ToolStatus::Error, FailureStage::UnknownTool, &message));
+            return Err(refused(ToolStatus::Error, FailureStage::UnknownTool, &message));
         };
-        let one = &self
-            .resolved(one)
-            .map_err(|why| Refusal::new(ToolStatus::Error, FailureStage::Validation, &why))?;
-        if let Err(why) = toolbox.validate(&spec.name, &one.call.arguments) {
-            return Err(Refusal::new(ToolStatus::Error, FailureStage::Validation, &why));
-        }
-        match policy::decide(&self.setup.config.policy, &self.run_id, one.key, &one.call, spec) {
+        let invalid = |why: String| refused(ToolStatus::Error, FailureStage::Validation, &why);
+        let one = &self.resolved(one).map_err(invalid)?;
+        let arguments = toolbox.validate(&spec.name, &one.call.arguments).map_err(invalid)?;
+        let own = self.setup.hands.check(one.key, spec, &arguments).map_err(invalid)?;
+        let kept = self.kept(&canonical_text(&one.call.arguments));
+        let state = self.run.state();
+        let matter = Matter {
+            run: &self.run_id,
+            key: one.key,
+            call: &one.call,
+            spec,
+            args_hash: args_hash(&spec.name, &kept),
+            arguments: &kept,
+            approvals: &state.people.approvals,
+            spoken: state.people.spoken(one.key),
+            now_ns: state.last_at_ns,
+        };
+        match policy::decide(&self.setup.config.policy, &matter, &own) {
             Decision::Allow(mut permit) => {
                 permit.show(self.situation(one));
                 Ok((permit, spec.clone()))
             }
-            Decision::Deny { rule, reason, .. } => Err(Refusal {
+            Decision::Ask { rule, reason } => {
+                Err(Stopped::Ask(Box::new(self.approval(one, spec, rule, reason))))
+            }
+            Decision::Deny { rule, reason } => Err(Stopped::Refused(Refusal {
                 permission: Some(format!("deny:{rule}")),
                 ..Refusal::new(ToolStatus::Denied, FailureStage::Permission, &reason)
-            }),
+            })),
         }
     }
 
@@ -118,8 +149,9 @@ impl Driver<'_> {
                 attempts: 0,
                 latency_ns: 0,
                 child: None,
+                needs: None,
             };
-            self.finish(one.key, one.call, &executed, None)?;
+            self.finish(one.key, one.call, &executed, one.permission)?;
         }
         Ok(())
     }
@@ -166,13 +198,25 @@ impl Driver<'_> {
     }
 
     /// The hash of a call as it is kept: equal secrets have equal placeholders, so repeats are still found.
-    fn args_hash(&self, tool_name: &str, arguments: &str) -> trace::id::Hash {
+    pub(super) fn args_hash(&self, tool_name: &str, arguments: &str) -> trace::id::Hash {
         args_hash(tool_name, &self.recorder.redactor().text(arguments))
     }
 }
 
 fn length(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Why a call does not start.
+enum Stopped {
+    /// A person must be asked first.
+    Ask(Box<PersonAsked>),
+    /// It was refused.
+    Refused(Refusal),
+}
+
+fn refused(status: ToolStatus, stage: FailureStage, message: &str) -> Stopped {
+    Stopped::Refused(Refusal::new(status, stage, message))
 }
 
 /// A call that was refused before it could start.
@@ -191,6 +235,7 @@ impl Refusal {
             attempts: 0,
             latency_ns: 0,
             child: None,
+            needs: None,
         };
         Self { executed, permission: None }
     }

@@ -66,7 +66,7 @@ pub(super) fn result(config: &AgentConfig, key: CallKey, call: &ToolCall) -> Opt
         Judged::Unexpected => (ToolStatus::Error, None, UNEXPECTED.trim().to_owned()),
         Judged::Malformed(why) => (ToolStatus::Error, Some(FailureStage::Validation), why),
     };
-    Some(Refused { key, call: call.clone(), status, stage, message })
+    Some(Refused { key, call: call.clone(), status, stage, message, permission: None })
 }
 
 fn judge(config: &AgentConfig, tool_name: &str, arguments: &str) -> Option<Judged> {

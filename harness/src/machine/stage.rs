@@ -34,7 +34,10 @@ pub(super) fn next(config: &AgentConfig, tools: &[ToolSpec], state: &State, batc
         let own = reserved::result(config, key, call);
         let refusal = match started && !spec(call).is_some_and(ToolSpec::is_repeatable) {
             true => Some(unknown_outcome(key, call)),
-            false => own.or_else(|| over_budget(config, state, &ran, key, call)),
+            false => {
+                let no = own.or_else(|| state.people.refusal(key, call));
+                no.or_else(|| over_budget(config, state, &ran, key, call))
+            }
         };
         let concurrent = spec(call).is_some_and(ToolSpec::is_concurrent);
         match refusal {
@@ -96,5 +99,5 @@ fn refused(
     stage: Option<FailureStage>,
     message: String,
 ) -> Refused {
-    Refused { key, call: call.clone(), status, stage, message }
+    Refused { key, call: call.clone(), status, stage, message, permission: None }
 }

@@ -2,6 +2,7 @@
 
 use super::context::Summary;
 use super::goal::{Check, Goal};
+use super::person::People;
 use super::reserved::Conclusion;
 use crate::context::View;
 use std::collections::BTreeMap;
@@ -107,6 +108,8 @@ pub struct State {
     pub answer: Option<String>,
     /// Whether its end is on the tape.
     pub ended: bool,
+    /// What people were asked and said.
+    pub people: People,
     /// The goal and what was done for it, where there is one.
     pub goal: Option<Goal>,
     pub(super) conclusion: Conclusion,
@@ -199,6 +202,13 @@ impl Batch {
     pub(super) fn start(&mut self, key: CallKey) {
         if let Some(started) = self.started.get_mut(key.index as usize) {
             *started = true;
+        }
+    }
+
+    /// The call is as if it had not been started.
+    pub(super) fn unstart(&mut self, key: CallKey) {
+        if let Some(started) = self.started.get_mut(key.index as usize) {
+            *started = false;
         }
     }
 

@@ -602,7 +602,7 @@ proptest! {
                 Step::Wait { turn, attempt, ms } => { told.feed(Fact::Waited(Waited { turn, attempt, ms })); }
                 Step::Run(_) | Step::Refuse(_) => told.work(ToolStatus::Ok, "r"),
                 Step::Summarise { .. } | Step::Compact(_) => told.make_room(Some("so far so good")),
-                Step::Done(_) => break,
+                Step::Done(_) | Step::Person { .. } => break,
             }
             let refolded = told.refolded();
             prop_assert_eq!(refolded.state(), told.run.state());

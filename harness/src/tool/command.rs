@@ -6,10 +6,14 @@
 //! Exit 0 is success and stdout the answer. Exit 75 (`EX_TEMPFAIL` of sysexits.h) is a transient failure, 77
 //! (`EX_NOPERM`) one of credentials, 70 (`EX_SOFTWARE`) ends the run; any other code is a permanent failure.
 //! What the program wrote to stderr then becomes the message.
+//!
+//! A program may ask a person: it answers as [`super::output`] says, and is started again with `LOOPDECK_REPLY` (`accept`
+//! or `update`) and `LOOPDECK_SAID`. Where policy wants a sandbox, it runs in [`crate::sandbox`].
 
 use super::{Tool, ToolSpec};
 use crate::config::ToolTable;
 use crate::policy::Permit;
+use crate::sandbox;
 use futures::future::BoxFuture;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -43,7 +47,8 @@ impl Command {
         let [program, arguments @ ..] = self.program.as_slice() else {
             return Err(Fault::new(FaultClass::Permanent, "the tool has no command"));
         };
-        let mut child = tokio::process::Command::new(program)
+        let mut command = tokio::process::Command::new(program);
+        command
             .args(arguments)
             .current_dir(&self.folder)
             .env("LOOPDECK_CALL_ID", permit.call_id())
@@ -52,9 +57,13 @@ impl Command {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|why| fault("start", why))?;
+            .kill_on_drop(true);
+        if let Some(spoken) = permit.spoken() {
+            // A variable cannot hold a NUL.
+            command.env("LOOPDECK_REPLY", spoken.word()).env("LOOPDECK_SAID", spoken.said.replace('\0', " "));
+        }
+        let started = sandbox::spawn(command, permit.is_sandboxed().then_some(self.folder.as_path()));
+        let (mut child, _scratch) = started.map_err(|why| fault("start", why))?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let feed = async {
             if let Some(mut stdin) = stdin {
@@ -75,6 +84,14 @@ impl Command {
 impl Tool for Command {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn may_ask(&self) -> bool {
+        true
+    }
+
+    fn can_sandbox(&self) -> Result<(), String> {
+        sandbox::available()
     }
 
     fn call<'a>(&'a self, permit: &'a Permit) -> BoxFuture<'a, Result<String, Fault>> {

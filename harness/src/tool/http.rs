@@ -85,6 +85,13 @@ impl HttpTool {
         }
         let mut request =
             self.client.request(self.method.clone(), url).header("idempotency-key", permit.idempotency_key());
+        if let Some(spoken) = permit.spoken() {
+            // Words of a person in a header: no character of them may end it.
+            let said: String =
+                spoken.said.chars().map(|one| if one.is_control() { ' ' } else { one }).collect();
+            request =
+                request.header("loopdeck-reply", spoken.word()).header("loopdeck-said", said.into_bytes());
+        }
         if !self.in_query {
             request = request.header(CONTENT_TYPE, "application/json").body(permit.arguments().to_owned());
         }
@@ -141,6 +148,10 @@ impl HttpTool {
 impl Tool for HttpTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn may_ask(&self) -> bool {
+        true
     }
 
     fn call<'a>(&'a self, permit: &'a Permit) -> BoxFuture<'a, Result<String, Fault>> {

@@ -2,7 +2,8 @@
 
 use super::{Effect, Risk, Tool, ToolSpec};
 use crate::config::PolicyTable;
-use crate::policy::{Decision, Permit, decide};
+use crate::policy::approval::Approvals;
+use crate::policy::{CanUse, Decision, Matter, Permit, Spoken, decide};
 use futures::future::BoxFuture;
 use serde_json::Value;
 use trace::fact::Fault;
@@ -16,10 +17,30 @@ pub(crate) fn permit(spec: &ToolSpec, arguments: &str) -> Permit {
         tool_name: spec.name.clone(),
         arguments: arguments.to_owned(),
     };
-    let key = CallKey { turn: 1, index: 0 };
-    match decide(&PolicyTable::default(), &RunId::from_draw(7), key, &call, spec) {
+    permit_under(&PolicyTable::default(), &call, spec, None)
+}
+
+/// Leave under this policy, after a person said this.
+pub(crate) fn permit_under(
+    table: &PolicyTable,
+    call: &ToolCall,
+    spec: &ToolSpec,
+    spoken: Option<&Spoken>,
+) -> Permit {
+    let matter = Matter {
+        run: &RunId::from_draw(7),
+        key: CallKey { turn: 1, index: 0 },
+        call,
+        spec,
+        arguments: &call.arguments,
+        args_hash: trace::canonical::args_hash(&spec.name, &call.arguments),
+        approvals: &Approvals::default(),
+        spoken,
+        now_ns: 0,
+    };
+    match decide(table, &matter, &CanUse::default()) {
         Decision::Allow(permit) => permit,
-        Decision::Deny { reason, .. } => panic!("the default policy allows: {reason}"),
+        other => panic!("the policy allows, not {other:?}"),
     }
 }
 

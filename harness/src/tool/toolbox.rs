@@ -56,6 +56,16 @@ pub enum ToolboxError {
         /// What is wrong.
         why: String,
     },
+    /// A tool that policy requires is not there.
+    #[error(
+        "`policy.required_tools` names `{tool}`, and there is no such tool; there are: {there}. Nothing was run"
+    )]
+    Missing {
+        /// What is required.
+        tool: String,
+        /// The names of all tools.
+        there: String,
+    },
     /// A server did not start or did not list its tools.
     #[error("the MCP server `{server}`: {why}")]
     Server {
@@ -232,6 +242,20 @@ impl Toolbox {
     #[must_use]
     pub fn agent(&self, name: &str) -> Option<&Arc<Agent>> {
         self.agents.get(name)
+    }
+
+    /// Checks that these tools are there.
+    ///
+    /// # Errors
+    /// Names the first that is not.
+    pub fn has(&self, required: &[String]) -> Result<(), ToolboxError> {
+        match required.iter().find(|name| !self.entries.contains_key(*name)) {
+            None => Ok(()),
+            Some(tool) => {
+                let there = self.names().collect::<Vec<_>>().join(", ");
+                Err(ToolboxError::Missing { tool: tool.clone(), there })
+            }
+        }
     }
 
     /// Checks arguments against the tool's schema.

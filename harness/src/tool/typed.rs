@@ -25,6 +25,8 @@ pub struct Typed {
     spec: ToolSpec,
     body: Box<Body>,
     wants_situation: bool,
+    asks: bool,
+    sandbox: bool,
 }
 
 impl fmt::Debug for Typed {
@@ -74,7 +76,21 @@ impl Typed {
                 }
             }
         };
-        Self { spec, body: Box::new(body), wants_situation: false }
+        Self { spec, body: Box::new(body), wants_situation: false, asks: false, sandbox: false }
+    }
+
+    /// The same tool, which may ask a person: its function answers with an [`Output`](super::output::Output).
+    #[must_use]
+    pub const fn asking(mut self) -> Self {
+        self.asks = true;
+        self
+    }
+
+    /// The same tool, whose function starts a program and holds it in a sandbox where its permit says so.
+    #[must_use]
+    pub const fn in_sandbox(mut self) -> Self {
+        self.sandbox = true;
+        self
     }
 
     /// The same tool under another name.
@@ -113,6 +129,17 @@ impl Tool for Typed {
 
     fn wants_situation(&self) -> bool {
         self.wants_situation
+    }
+
+    fn may_ask(&self) -> bool {
+        self.asks
+    }
+
+    fn can_sandbox(&self) -> Result<(), String> {
+        match self.sandbox {
+            true => crate::sandbox::available(),
+            false => Err("it is no program".to_owned()),
+        }
     }
 
     fn call<'a>(&'a self, permit: &'a Permit) -> BoxFuture<'a, Result<String, Fault>> {

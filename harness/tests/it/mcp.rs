@@ -7,7 +7,8 @@ use harness::agent::{Agent, Studio, Task};
 use harness::config::{AgentConfig, PolicyTable};
 use harness::driver::Unobserved;
 use harness::model::scripted::{ScriptTurn, Scripted};
-use harness::policy::{Decision, Permit, decide};
+use harness::policy::approval::Approvals;
+use harness::policy::{CanUse, Decision, Matter, Permit, decide};
 use harness::tool::{Effect, Risk, Toolbox};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -63,7 +64,18 @@ fn permit(toolbox: &Toolbox, name: &str, arguments: &str) -> Permit {
     let call =
         ToolCall { call_id: "c".to_owned(), tool_name: name.to_owned(), arguments: arguments.to_owned() };
     let key = CallKey { turn: 1, index: 0 };
-    match decide(&PolicyTable::default(), &RunId::from_draw(1), key, &call, spec) {
+    let matter = Matter {
+        run: &RunId::from_draw(1),
+        key,
+        call: &call,
+        spec,
+        arguments,
+        args_hash: trace::canonical::args_hash(name, arguments),
+        approvals: &Approvals::default(),
+        spoken: None,
+        now_ns: 0,
+    };
+    match decide(&PolicyTable::default(), &matter, &CanUse::default()) {
         Decision::Allow(permit) => permit,
         other => panic!("the default policy allows: {other:?}"),
     }

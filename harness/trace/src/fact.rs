@@ -10,6 +10,9 @@
 mod part;
 
 pub use part::{Child, Compacted, Shown};
+mod person;
+
+pub use person::{Answer, PersonAnswered, PersonAsked, Ruling, Wants, Way, waiting};
 
 use crate::id::{CallKey, Hash, RunId, SpanId, TraceId};
 use crate::message::{Message, Response, Usage};
@@ -45,6 +48,10 @@ pub enum Fact {
     SummaryAnswered(Box<ModelAnswered>),
     /// The model is shown less from here on; the conversation itself stays whole.
     Compacted(Box<Compacted>),
+    /// Intent: a person is about to be asked about a call.
+    PersonAsked(Box<PersonAsked>),
+    /// Result: a person answered.
+    PersonAnswered(Box<PersonAnswered>),
 }
 
 impl Fact {
@@ -64,6 +71,8 @@ impl Fact {
             Self::SummaryAsked(_) => "summary_asked",
             Self::SummaryAnswered(_) => "summary_answered",
             Self::Compacted(_) => "compacted",
+            Self::PersonAsked(_) => "person_asked",
+            Self::PersonAnswered(_) => "person_answered",
         }
     }
 
@@ -80,6 +89,8 @@ impl Fact {
             Self::SummaryAsked(fact) => Some(fact.turn),
             Self::SummaryAnswered(fact) => Some(fact.turn),
             Self::Compacted(fact) => Some(fact.turn),
+            Self::PersonAsked(fact) => Some(fact.key.turn),
+            Self::PersonAnswered(fact) => Some(fact.key.turn),
             Self::Cancelled(_) | Self::RunEnded(_) | Self::Resumed(_) => None,
         }
     }
@@ -93,6 +104,7 @@ impl Fact {
             Self::RunEnded(fact) => &fact.heard,
             Self::Resumed(fact) => &fact.heard,
             Self::SummaryAsked(fact) => &fact.heard,
+            Self::PersonAsked(fact) => &fact.heard,
             _ => &[],
         }
     }

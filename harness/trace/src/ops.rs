@@ -1,11 +1,13 @@
 //! The ops log: what people and programs decided about runs after they were recorded.
 //!
 //! Place in the flow: eval appends [`Score`]s, the dashboard [`AlertChange`]s and [`Silence`]s, people
-//! [`Annotation`]s; the views `scores` and `alerts` derive from them.
+//! [`Annotation`]s and [`Answer`]s to questions of paused runs; the views `scores` and `alerts` derive from them. What
+//! became of an answer is on the tape of its run.
 
+use crate::fact::{Answer, PersonAnswered};
 use crate::home::Home;
-use crate::id::{RunId, SpanId};
-use crate::log::{Log, LogError, Position};
+use crate::id::{Hash, RunId, SpanId};
+use crate::log::{self, LineReader, Log, LogError, Position};
 use crate::outcome::Evidence;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,8 @@ pub enum Op {
     Silence(Silence),
     /// A person said something about a run.
     Annotation(Annotation),
+    /// A person answered a question of a paused run.
+    Answer(Answer),
 }
 
 /// What one scorer said of one run.
@@ -175,4 +179,24 @@ impl Ops {
     pub fn append(&self, op: &Op) -> Result<Position, OpsError> {
         self.log.append(op)
     }
+}
+
+/// The last answer to a question that was kept for this run; `None` while nobody has answered.
+///
+/// # Errors
+/// Where the log cannot be read.
+pub fn answer(home: &Home, run_id: &RunId, token: &Hash) -> std::io::Result<Option<PersonAnswered>> {
+    let mut last: Option<PersonAnswered> = None;
+    for path in log::files(&home.ops())? {
+        let mut reader = LineReader::open(&path, 0, 0)?;
+        while let Some(entry) = reader.next_entry::<Op>()? {
+            // A line that cannot be read is no answer; `doctor` tells of it.
+            let Ok(Op::Answer(one)) = entry else { continue };
+            let is_later = last.as_ref().is_none_or(|last| last.decided_at_ns <= one.answer.decided_at_ns);
+            if one.run_id == *run_id && one.answer.token == *token && is_later {
+                last = Some(one.answer);
+            }
+        }
+    }
+    Ok(last)
 }

@@ -41,6 +41,8 @@ macro_rules! words {
     };
 }
 
+pub(crate) use words;
+
 words! {
     /// Why a run stopped.
     ///

@@ -1,13 +1,14 @@
 //! Tools of this process: they work, fail, hang or panic, and remember that they were entered.
 
 use futures::future::BoxFuture;
-use harness::policy::Permit;
+use harness::config::Verdict;
+use harness::policy::{CanUse, Permit};
 use harness::tool::{Effect, Risk, Tool, ToolSpec};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
-use trace::fact::Fault;
+use trace::fact::{Fault, Wants};
 use trace::outcome::FaultClass;
 
 /// What happened, in order, told by whoever takes part.
@@ -43,6 +44,10 @@ pub(crate) enum Deed {
     Hang,
     /// It panics.
     Panic,
+    /// It wants no 1, never runs with 2, has a person asked about 3, and may run with 4.
+    Rule,
+    /// It asks a person this, and answers with what the person said.
+    Ask(Wants, &'static str),
 }
 
 /// A tool that takes an object with an optional whole number `n`.
@@ -92,7 +97,7 @@ impl InProcess {
         self.entered.load(Ordering::SeqCst)
     }
 
-    async fn act(&self) -> Result<String, Fault> {
+    async fn act(&self, permit: &Permit) -> Result<String, Fault> {
         let before = self.entered.fetch_add(1, Ordering::SeqCst);
         self.log.lock().unwrap().push(format!("enter {}", self.spec.name));
         match self.deed {
@@ -104,8 +109,13 @@ impl InProcess {
                 Ok(text.to_owned())
             }
             Deed::Count => Ok(before.to_string()),
+            Deed::Rule => Ok("done".to_owned()),
             Deed::Fail(class) => Err(Fault::new(class, "it does not work")),
             Deed::Hang => std::future::pending().await,
+            Deed::Ask(wants, prompt) => Ok(match permit.spoken() {
+                Some(spoken) => format!("{}: {}", spoken.word(), spoken.said),
+                None => json!({ "needs_person": { "wants": wants, "prompt": prompt } }).to_string(),
+            }),
             Deed::Panic => panic!("a tool that panics, as this story wants it"),
         }
     }
@@ -116,7 +126,27 @@ impl Tool for InProcess {
         &self.spec
     }
 
-    fn call<'a>(&'a self, _permit: &'a Permit) -> BoxFuture<'a, Result<String, Fault>> {
-        Box::pin(self.act())
+    fn validate(&self, arguments: &Value) -> Result<(), String> {
+        match (&self.deed, arguments["n"].as_u64()) {
+            (Deed::Rule, Some(1)) => Err("n must not be 1".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn can_use(&self, arguments: &Value) -> Result<CanUse, String> {
+        let own = |verdict, reason: &str| Ok(CanUse { verdict, reason: reason.to_owned() });
+        match (&self.deed, arguments["n"].as_u64()) {
+            (Deed::Rule, Some(2)) => own(Verdict::Deny, "never 2"),
+            (Deed::Rule, Some(3)) => own(Verdict::Ask, "is 3 right?"),
+            _ => own(Verdict::Allow, ""),
+        }
+    }
+
+    fn may_ask(&self) -> bool {
+        matches!(self.deed, Deed::Ask(..))
+    }
+
+    fn call<'a>(&'a self, permit: &'a Permit) -> BoxFuture<'a, Result<String, Fault>> {
+        Box::pin(self.act(permit))
     }
 }

@@ -5,6 +5,7 @@
 //! the process stay with the process.
 
 use super::Root;
+use crate::sandbox;
 use crate::tool::command::drain;
 use crate::tool::typed::Typed;
 use crate::tool::{Effect, Risk};
@@ -58,17 +59,28 @@ pub(super) fn tool(root: Arc<Root>, programs: &[String], env: &[String]) -> Type
         Risk::Execute,
         Effect::AtMostOnce,
         move |arguments: Arguments, permit| {
-            let traceparent = permit.traceparent().map(str::to_owned);
-            run(root.clone(), allowed.clone(), env.clone(), traceparent, arguments)
+            let surroundings = Surroundings {
+                env: env.clone(),
+                traceparent: permit.traceparent().map(str::to_owned),
+                is_sandboxed: permit.is_sandboxed(),
+            };
+            run(root.clone(), allowed.clone(), surroundings, arguments)
         },
     )
+    .in_sandbox()
+}
+
+/// What a program runs in besides its folder.
+struct Surroundings {
+    env: Arc<Vec<String>>,
+    traceparent: Option<String>,
+    is_sandboxed: bool,
 }
 
 async fn run(
     root: Arc<Root>,
     allowed: Arc<Vec<String>>,
-    env: Arc<Vec<String>>,
-    traceparent: Option<String>,
+    surroundings: Surroundings,
     arguments: Arguments,
 ) -> Result<Ended, Fault> {
     let name = &arguments.program;
@@ -79,18 +91,19 @@ async fn run(
     let fault = |doing: &str, why: std::io::Error| {
         Fault::new(FaultClass::Permanent, format!("cannot {doing} `{program}`: {why}"))
     };
-    let mut child = tokio::process::Command::new(program)
+    let mut command = tokio::process::Command::new(program);
+    command
         .args(&arguments.arguments)
         .current_dir(&root.path)
         .env_clear()
-        .envs(env.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
-        .envs(traceparent.map(|parent| (TRACEPARENT, parent)))
+        .envs(surroundings.env.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+        .envs(surroundings.traceparent.map(|parent| (TRACEPARENT, parent)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|why| fault("start", why))?;
+        .kill_on_drop(true);
+    let started = sandbox::spawn(command, surroundings.is_sandboxed.then_some(root.path.as_path()));
+    let (mut child, _scratch) = started.map_err(|why| fault("start", why))?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async {
         if let (Some(mut stdin), Some(text)) = (stdin, &arguments.stdin) {

@@ -4,6 +4,7 @@
 //! they can be derived again at any time. What has not ended yet is marked open.
 
 mod context;
+mod person;
 mod said;
 
 use super::{Span, SpanEvent, SpanStatus};
@@ -96,6 +97,8 @@ impl Fold<'_> {
             Fact::SummaryAsked(fact) => self.summary_asked(at_ns, fact),
             Fact::SummaryAnswered(fact) => self.summary_answered(at_ns, fact),
             Fact::Compacted(fact) => self.compacted(at_ns, fact),
+            Fact::PersonAsked(fact) => self.person_asked(line.at_ns, fact),
+            Fact::PersonAnswered(fact) => self.person_answered(line.at_ns, fact),
             Fact::RunStarted(_) | Fact::Cancelled(_) => {}
         }
     }
@@ -188,7 +191,9 @@ impl Fold<'_> {
 
     fn tool_started(&mut self, at_ns: i64, fact: &ToolStarted) {
         let id = self.run().span(operation::EXECUTE_TOOL, fact.key.turn, fact.key.index);
-        let span = self.tool(fact.key, &fact.tool_name, &fact.call_id, id, at_ns);
+        let mut span = self.tool(fact.key, &fact.tool_name, &fact.call_id, id, at_ns);
+        // What people were asked and said before stays with the call.
+        span.events = self.tools.remove(&fact.key).map(|asked| asked.events).unwrap_or_default();
         self.tools.insert(fact.key, span);
     }
 

@@ -62,7 +62,9 @@ fn named_by(fact: &Fact) -> Vec<Hash> {
         | Fact::Cancelled(_)
         | Fact::RunEnded(_)
         | Fact::Resumed(_)
-        | Fact::Compacted(_) => Vec::new(),
+        | Fact::Compacted(_)
+        | Fact::PersonAsked(_)
+        | Fact::PersonAnswered(_) => Vec::new(),
     }
 }
 
@@ -72,6 +74,7 @@ struct Check {
     started: u32,
     ended: bool,
     finished: HashSet<CallKey>,
+    asked: HashSet<Hash>,
 }
 
 impl Check {
@@ -95,6 +98,15 @@ impl Check {
             }
             Fact::ToolFinished(finished) if !self.finished.insert(finished.key) => {
                 self.problem(seq, format!("{} has a second result", finished.key));
+            }
+            Fact::PersonAsked(asked) if self.finished.contains(&asked.key) => {
+                self.problem(seq, format!("a person is asked about {} after its result", asked.key));
+            }
+            Fact::PersonAsked(asked) => {
+                self.asked.insert(asked.token);
+            }
+            Fact::PersonAnswered(answered) if !self.asked.remove(&answered.token) => {
+                self.problem(seq, format!("an answer about {} that nobody asked for", answered.key));
             }
             Fact::RunEnded(_) => self.ended = true,
             Fact::Resumed(_) => self.ended = false,
