@@ -161,12 +161,8 @@ impl Run {
     /// What to do next.
     #[must_use]
     pub fn next(&self) -> Step {
-        if let (Phase::Calls(_), Some(asked)) = (&self.state.phase, self.waiting()) {
-            let stop = person::stop(self.state.run_id.as_ref(), asked);
-            return Step::Person {
-                asked: Box::new(asked.clone()),
-                outcome: Box::new(self.outcome(Some(&stop))),
-            };
+        if let Some(step) = self.before_a_person() {
+            return step;
         }
         match &self.state.phase {
             Phase::Calls(batch) => stage::next(&self.config, &self.tools, &self.state, batch),
@@ -194,11 +190,6 @@ impl Run {
 
     fn done(&self, stop: &Stop) -> Step {
         Step::Done(Box::new(self.outcome(Some(stop))))
-    }
-
-    /// The question that waits, unless the run ends anyway.
-    fn waiting(&self) -> Option<&PersonAsked> {
-        self.state.people.waiting().filter(|_| !self.is_stopping())
     }
 
     fn outcome(&self, stop: Option<&Stop>) -> Outcome {
@@ -257,14 +248,7 @@ impl Run {
                     after: fact.after_tokens,
                 }]
             }
-            Fact::PersonAsked(fact) => {
-                if let Phase::Calls(batch) = &mut self.state.phase {
-                    // A tool that came back with a question has not done it.
-                    batch.unstart(fact.key);
-                    self.state.people.ask(fact);
-                }
-                Vec::new()
-            }
+            Fact::PersonAsked(fact) => self.person_asked(fact),
             Fact::PersonAnswered(fact) => {
                 self.state.people.answer(self.state.last_at_ns, fact);
                 Vec::new()

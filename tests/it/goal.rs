@@ -55,7 +55,7 @@ async fn what_is_no_plan_is_an_error_and_is_never_carried_out() {
     );
 }
 
-fn goal(every: u32) -> GoalTable {
+pub(crate) fn goal(every: u32) -> GoalTable {
     GoalTable {
         objective: "The shelf is full".to_owned(),
         done_condition: "look says so".to_owned(),

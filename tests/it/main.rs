@@ -40,3 +40,4 @@ mod surface;
 mod tau_bench;
 mod team;
 mod told;
+mod variant;

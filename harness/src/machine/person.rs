@@ -3,9 +3,9 @@
 //! Place in the flow: [`Fact::PersonAsked`](trace::fact::Fact) makes a question wait, and nothing but its answer, the end
 //! of the run or the call's own result ends that. Everything here is rebuilt by feeding the same facts again.
 
-use super::Refused;
-use super::state::Stop;
+use super::state::{Event, Phase, Stop};
 use super::utterance::{self, Intent};
+use super::{Refused, Run, Step};
 use crate::policy::Spoken;
 use crate::policy::approval::{self, Approvals};
 use std::collections::BTreeMap;
@@ -132,6 +132,25 @@ impl People {
     }
 }
 
+impl Run {
+    /// The question that waits, unless the run ends anyway.
+    pub(super) fn before_a_person(&self) -> Option<Step> {
+        let Phase::Calls(_) = &self.state.phase else { return None };
+        let asked = self.state.people.waiting().filter(|_| !self.is_stopping())?;
+        let stop = stop(self.state.run_id.as_ref(), asked);
+        Some(Step::Person { asked: Box::new(asked.clone()), outcome: Box::new(self.outcome(Some(&stop))) })
+    }
+
+    pub(super) fn person_asked(&mut self, fact: &PersonAsked) -> Vec<Event> {
+        if let Phase::Calls(batch) = &mut self.state.phase {
+            // A tool that came back with a question has not done it.
+            batch.unstart(fact.key);
+            self.state.people.ask(fact);
+        }
+        Vec::new()
+    }
+}
+
 /// A decision in the words of one who was asked a plain question.
 const fn word(ruling: Option<Ruling>) -> &'static str {
     match ruling {
@@ -141,7 +160,7 @@ const fn word(ruling: Option<Ruling>) -> &'static str {
 }
 
 /// The stop of a run that waits for this question's answer.
-pub(super) fn stop(run: Option<&RunId>, asked: &PersonAsked) -> Stop {
+fn stop(run: Option<&RunId>, asked: &PersonAsked) -> Stop {
     let run_id = run.map_or("RUN", RunId::as_str);
     let (reason, detail, next) = match asked.wants {
         Wants::Approval => (
