@@ -6,7 +6,8 @@
 //! so the cap on the answer is a cap on memory.
 //!
 //! 401 and 403 are failures of credentials, 408, 425, 429 and 5xx transient ones, all else permanent. A
-//! `Retry-After` becomes the fault's; `Idempotency-Key` is the same for every attempt of a call.
+//! `Retry-After` becomes the fault's; `Idempotency-Key` is the same for every attempt of a call, and `traceparent` tells
+//! the endpoint the span of the call.
 
 use super::toolbox::ToolboxError;
 use super::{Tool, ToolSpec};
@@ -85,6 +86,9 @@ impl HttpTool {
         }
         let mut request =
             self.client.request(self.method.clone(), url).header("idempotency-key", permit.idempotency_key());
+        if let Some(parent) = permit.traceparent() {
+            request = request.header("traceparent", parent);
+        }
         if let Some(spoken) = permit.spoken() {
             // Words of a person in a header: no character of them may end it.
             let said: String =

@@ -2,7 +2,8 @@
 //!
 //! Place in the flow: `[[mcp]]` of agent.toml -> [`tools`] -> [`super::Toolbox`], once, before a run starts; the
 //! list is then as fixed as the tape says. A call that is dropped tells the server so (`notifications/cancelled`).
-//! A server that dies during a call makes that call fail, once; the next call starts it again.
+//! A server that dies during a call makes that call fail, once; the next call starts it again. Each call tells the
+//! server its span, where the protocol wants it: `_meta.traceparent` (SEP-414).
 //!
 //! What a server says of its own tools are claims: they choose risk and effect, and where it says nothing the
 //! gravest is taken. A rule of the policy by tool name is the answer to a server that lies.
@@ -16,7 +17,7 @@ use super::{Effect, Risk, Tool, ToolSpec};
 use crate::config::McpTable;
 use crate::policy::Permit;
 use futures::future::{BoxFuture, try_join_all};
-use rmcp::model::{CallToolRequestParams, Tool as Listed, ToolAnnotations};
+use rmcp::model::{CallToolRequestParams, RequestMetaObject, Tool as Listed, ToolAnnotations};
 use server::Server;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -129,7 +130,12 @@ impl McpTool {
         let arguments = serde_json::from_str(permit.arguments()).map_err(|why| {
             Fault::new(FaultClass::Permanent, format!("a server takes an object as arguments: {why}"))
         })?;
-        let params = CallToolRequestParams::new(self.listed_as.clone()).with_arguments(arguments);
+        let mut params = CallToolRequestParams::new(self.listed_as.clone()).with_arguments(arguments);
+        params.meta = permit.traceparent().map(|parent| {
+            let mut meta = RequestMetaObject::new();
+            meta.set_traceparent(parent);
+            meta
+        });
         let result = self.server.call(params).await?;
         answer::text(result, self.spec.output_schema.is_some())
     }

@@ -243,24 +243,30 @@ fn asks(name: &str) -> Part {
     })
 }
 
-#[tokio::test]
-async fn in_a_run_a_dying_and_a_lying_server_give_exactly_one_result_each() {
-    let house = House::new();
+/// A run whose model asks for these calls in one turn, and its tape.
+async fn run_of(house: &House, calls: &[&str]) -> Tape {
     let folder = house.0.path();
     let environment = |_: &str| Some("hello".to_owned());
     let file = Path::new("agent.toml");
-    let agent = Agent::of_config(house.config(""), file, folder, &environment).unwrap();
-    let mut agent = agent.connect(file, folder, &environment).await.unwrap();
+    let agent = Agent::of_config(house.config(""), file, folder, &environment).expect("an agent");
+    let mut agent = agent.connect(file, folder, &environment).await.expect("connected");
     let turns = vec![
-        says(vec![asks("die"), asks("echo"), asks("lie"), asks("count")]),
+        says(calls.iter().map(|name| asks(name)).collect()),
         says(vec![Part::Text { text: "done".to_owned() }]),
     ];
     agent.model.transport = Arc::new(Scripted::new(agent.model.wire.clone(), turns));
-    let studio = Studio { tapes: folder.to_owned(), redactor: Arc::new(Redactor::new([7; 32]).unwrap()) };
+    let studio =
+        Studio { tapes: folder.to_owned(), redactor: Arc::new(Redactor::new([7; 32]).expect("a redactor")) };
     let task = Task { text: "go".to_owned(), ..Task::default() };
-    let finished = agent.run(task, &studio, CancellationToken::new(), &mut Unobserved).await.unwrap();
+    let finished = agent.run(task, &studio, CancellationToken::new(), &mut Unobserved).await.expect("a tape");
     assert_eq!(finished.outcome.status, RunStatus::Completed, "{:?}", finished.outcome);
-    let tape = Tape::read(&finished.tape).unwrap();
+    Tape::read(&finished.tape).expect("whole")
+}
+
+#[tokio::test]
+async fn in_a_run_a_dying_and_a_lying_server_give_exactly_one_result_each() {
+    let house = House::new();
+    let tape = run_of(&house, &["die", "echo", "lie", "count"]).await;
     let results: Vec<_> = tape
         .lines()
         .iter()
@@ -280,6 +286,25 @@ async fn in_a_run_a_dying_and_a_lying_server_give_exactly_one_result_each() {
             ("call_count", ToolStatus::Ok, None, None),
         ]
     );
+}
+
+#[tokio::test]
+async fn in_a_run_a_server_is_told_the_span_of_each_call() {
+    let house = House::new();
+    let tape = run_of(&house, &["echo", "count"]).await;
+    let started = tape.started().unwrap();
+    let told: Vec<Value> = house
+        .log()
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["method"] == "tools/call")
+        .map(|message| message["params"]["_meta"]["traceparent"].clone())
+        .collect();
+    let of_call = |index| {
+        let span = started.run_id.span(trace::attribute::operation::EXECUTE_TOOL, 1, index);
+        Value::from(format!("00-{}-{span}-01", started.trace_id))
+    };
+    assert_eq!(told, [of_call(0), of_call(1)]);
 }
 
 /// A server over streamable HTTP that answers each request with one JSON body.

@@ -38,6 +38,7 @@ async fn echo(request: Request) -> String {
         "body": String::from_utf8(body.to_vec()).unwrap(),
         "key": header("idempotency-key"),
         "authorization": header("authorization"),
+        "traceparent": header("traceparent"),
     })
     .to_string()
 }
@@ -95,6 +96,18 @@ async fn the_key_of_the_call_and_the_bearer_token_go_along() {
     assert_eq!(echo["authorization"], "Bearer k-1");
     assert_eq!(one, two, "a second attempt of the same call looks the same");
     assert!(!format!("{tool:?}").contains("k-1"));
+}
+
+#[tokio::test]
+async fn an_endpoint_is_told_the_span_of_the_call_and_nothing_where_there_is_none() {
+    let (base, _tasks) = server().await;
+    let tool = tool(Method::Get, &format!("{base}/echo"));
+    let run = trace::id::RunId::from_draw(7);
+    let permit = permit(tool.spec(), "{}").in_trace(Some(trace::id::TraceId::new([3; 16])), &run);
+    let echo: Value = serde_json::from_str(&tool.call(&permit).await.unwrap()).unwrap();
+    let span = run.span(trace::attribute::operation::EXECUTE_TOOL, 1, 0);
+    assert_eq!(echo["traceparent"], format!("00-{}-{span}-01", "03".repeat(16)));
+    assert_eq!(echoed(&tool, &json!({})).await["traceparent"], "-");
 }
 
 #[tokio::test]
