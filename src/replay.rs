@@ -8,11 +8,13 @@ use harness::driver::Unobserved;
 use replay::ReplayError;
 use replay::exact::{Exact, exact};
 use replay::live::{Change, live};
+use replay::matching::GivenAgain;
 use replay::report::{LiveReport, Side};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::task::JoinSet;
+use trace::fact::Ruling;
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -44,7 +46,7 @@ pub(crate) struct Args {
 /// Which side of a replay is live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LiveSide {
-    /// The model; tools answer from the tape
+    /// The model; tools and people answer from the tape
     Model,
 }
 
@@ -142,13 +144,15 @@ pub(crate) fn tell_live(report: &LiveReport) -> String {
     let mut lines = vec![format!("{} -> {}: {}", report.replay_of, report.run_id, report.verdict())];
     if let Some(unanswered) = &report.diverged {
         lines.push(format!(
-            "  stopped at {}: {}{} has no recorded answer; unused answers of this tool: {}",
+            "  stopped at {}: {}{} has no recorded answer{}; unused answers of this tool: {}",
             unanswered.key,
             unanswered.tool_name,
             say::clip(&unanswered.arguments),
+            if unanswered.wants.is_some() { " of a person" } else { "" },
             if unanswered.recorded.is_empty() { "none".to_owned() } else { unanswered.recorded.join(" ") }
         ));
     }
+    lines.extend(report.given_again.iter().map(again));
     lines.push(match &report.first_difference {
         None => "  no difference in calls or answer".to_owned(),
         Some(difference) => format!(
@@ -162,6 +166,23 @@ pub(crate) fn tell_live(report: &LiveReport) -> String {
     lines.push(side("recorded", &report.recorded));
     lines.push(side("replayed", &report.replayed));
     lines.join("\n")
+}
+
+/// A recorded answer of a person in a line.
+fn again(given: &GivenAgain) -> String {
+    let words = given.said.as_deref().or(given.reason.as_deref());
+    format!(
+        "  as recorded: {} ({}) {} {} at {}{}",
+        given.by,
+        given.way,
+        given.ruling.map_or("answered", |ruling| match ruling {
+            Ruling::Allow => "allowed",
+            Ruling::Deny => "denied",
+        }),
+        given.tool_name,
+        given.key,
+        words.map_or_else(String::new, |words| format!(": {}", say::clip(words)))
+    )
 }
 
 /// The numbers of one side in a line.

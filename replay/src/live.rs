@@ -1,4 +1,5 @@
-//! Live replay: a recorded run again, with a live model under a new prompt or name, tools answered from the tape.
+//! Live replay: a recorded run again, with a live model under a new prompt or name, tools and people answered from the
+//! tape.
 //!
 //! Place in the flow: tape -> **replay** -> a new tape of its own, marked with what it replays. Proves how model
 //! and prompt behave while they stay on the record; proves nothing after the first call without an answer.
@@ -75,7 +76,7 @@ pub async fn live(
         model: agent.model,
         tiers: agent.tiers,
         hands: hands.clone(),
-        ports: Arc::new(Live::new(cancel, wall_time)),
+        ports: Arc::new(Live::new(cancel, wall_time).with_person(Some(hands.clone()))),
     };
     let mut task = recorded.task();
     (task.parent, task.parent_run_id) = (None, None);
@@ -86,6 +87,7 @@ pub async fn live(
         replay_of: recorded.started.run_id.clone(),
         run_id: finished.run_id,
         diverged: hands.unanswered(),
+        given_again: hands.given_again(),
         first_difference: diverge(&moves(tape), &moves(&replayed)),
         recorded: Side::of(tape),
         replayed: Side::of(&replayed),

@@ -1,7 +1,7 @@
 //! What a replay tells: numbers of both sides, the first difference, and honest words.
 
 use crate::divergence::Divergence;
-use crate::matching::Unanswered;
+use crate::matching::{GivenAgain, Unanswered};
 use serde::Serialize;
 use trace::fact::Fact;
 use trace::id::RunId;
@@ -60,8 +60,10 @@ pub struct LiveReport {
     pub replay_of: RunId,
     /// The new run.
     pub run_id: RunId,
-    /// The call without a recorded answer, which ended the replay.
+    /// The call without a recorded answer, which ended the replay, or paused it where a person would have to answer.
     pub diverged: Option<Unanswered>,
+    /// Answers of people in the recorded run that were given again to the same questions.
+    pub given_again: Vec<GivenAgain>,
     /// The first turn on which the two act differently.
     pub first_difference: Option<Divergence>,
     /// The recorded run's numbers.
@@ -71,8 +73,8 @@ pub struct LiveReport {
 }
 
 impl LiveReport {
-    /// One word for the whole: `diverged` once an answer was missing, else `validated`: every tool answer the
-    /// replay worked with was recorded.
+    /// One word for the whole: `diverged` once an answer was missing, else `validated`: every answer of a tool or a
+    /// person that the replay worked with was recorded.
     #[must_use]
     pub const fn verdict(&self) -> &'static str {
         if self.diverged.is_some() { "diverged" } else { "validated" }

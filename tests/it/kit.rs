@@ -344,7 +344,8 @@ pub(crate) fn one_result_per_call(tape: &Tape) {
     assert_eq!(asked, answered, "calls and results of {}", tape.path().display());
 }
 
-fn results(tape: &Tape) -> Vec<&ToolFinished> {
+/// The results of all calls of a tape, in its order.
+pub(crate) fn results(tape: &Tape) -> Vec<&ToolFinished> {
     let facts = tape.lines().iter().map(|line| &line.fact);
     facts.filter_map(|fact| if let Fact::ToolFinished(fact) = fact { Some(&**fact) } else { None }).collect()
 }

@@ -25,6 +25,7 @@ mod provider;
 mod provider_fault;
 mod reference;
 mod replay;
+mod replay_person;
 mod requirement;
 mod reseal;
 mod resume;

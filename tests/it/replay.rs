@@ -12,11 +12,13 @@ use loopback::{Loopback, Play, RequestSeen};
 use replay::live::{Change, live};
 use replay::report::LiveReport;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use trace::fact::Wants;
 use trace::message::Finish;
 use trace::outcome::{FaultClass, StopReason};
+use trace::tape::Tape;
 
 /// Tapes that together hold every kind of fact, each in its variants. On the paused clock where time passes.
 pub(crate) async fn gallery() -> Vec<(&'static str, Recorded)> {
@@ -272,9 +274,14 @@ async fn recorded_run() -> (Loopback, Recorded) {
     (provider, run)
 }
 
-async fn again(run: &Recorded, prompt: Option<&str>) -> LiveReport {
+/// The report of a live replay, whose own tape replays exactly.
+pub(crate) async fn again(run: &Recorded, prompt: Option<&str>) -> LiveReport {
+    again_with(run, Change { prompt: prompt.map(str::to_owned), ..Change::default() }).await.0
+}
+
+/// The same with any change, and with that tape.
+pub(crate) async fn again_with(run: &Recorded, change: Change) -> (LiveReport, Arc<Tape>) {
     let folder = tempfile::tempdir().unwrap();
-    let change = Change { prompt: prompt.map(str::to_owned), ..Change::default() };
     let report = live(
         &run.tape,
         &change,
@@ -286,12 +293,12 @@ async fn again(run: &Recorded, prompt: Option<&str>) -> LiveReport {
     .await;
     let report = report.unwrap();
     let tape = folder.path().join(format!("{}.tape.zst", report.run_id));
-    let tape = std::sync::Arc::new(crate::kit::checked(&tape));
+    let tape = Arc::new(crate::kit::checked(&tape));
     crate::kit::assert_exact(&tape).await;
     let started = tape.started().unwrap();
     assert_eq!(started.replay_of.as_ref(), Some(&report.replay_of));
     assert_eq!(started.replay_mode.as_deref(), Some("live_model"));
-    report
+    (report, tape)
 }
 
 #[tokio::test]
