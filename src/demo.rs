@@ -244,7 +244,12 @@ async fn correct(house: &House, tapes: &[PathBuf], cancel: &CancellationToken) -
 async fn serve(house: &House, only_shortly: bool) -> Result<Serving, Failure> {
     let free = "127.0.0.1:0".to_owned();
     let config = |listen: &str, otlp: &str| -> Result<ServeConfig, Failure> {
-        Ok(ServeConfig { listen: listen.to_owned(), otlp_http: otlp.to_owned(), redactor: house.redactor()? })
+        Ok(ServeConfig {
+            listen: listen.to_owned(),
+            otlp_http: otlp.to_owned(),
+            redactor: house.redactor()?,
+            user: None,
+        })
     };
     if !only_shortly {
         if let Ok(serving) =

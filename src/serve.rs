@@ -2,7 +2,7 @@
 
 use crate::exit::{Done, Exit, Failure};
 use crate::house::House;
-use crate::say;
+use crate::{say, terminal};
 use dashboard::{ServeConfig, ServeError};
 use tokio::task::JoinSet;
 
@@ -20,10 +20,16 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Done {
     let house = House::open()?;
-    let config = ServeConfig { listen: args.listen, otlp_http: args.otlp_http, redactor: house.redactor()? };
+    let config = ServeConfig {
+        listen: args.listen,
+        otlp_http: args.otlp_http,
+        redactor: house.redactor()?,
+        user: terminal::user(),
+    };
     let serving = dashboard::start(config, house.home).await.map_err(failure)?;
     say::talk(&format!("pages  http://{}/", serving.pages));
     say::talk(&format!("OTLP   http://{}/v1/traces", serving.otlp));
+    say::talk(&format!("owner  {} (to decide about calls in the browser)", serving.enter()));
     let mut tasks = JoinSet::new();
     let cancel = crate::interrupt::first(&mut tasks, crate::interrupt::plainly);
     serving.until(ended(cancel)).await.map_err(failure)?;

@@ -19,11 +19,16 @@ pub(crate) fn person() -> Option<Arc<dyn Person>> {
 
 /// The name of who decides: `--by`, or the user of the system.
 pub(crate) fn name(by: Option<&str>) -> String {
-    let user = || ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
     by.map(str::to_owned)
-        .or_else(user)
         .filter(|name| !name.is_empty())
+        .or_else(user)
         .unwrap_or_else(|| "somebody".to_owned())
+}
+
+/// The user of the system, where it tells.
+pub(crate) fn user() -> Option<String> {
+    let told = |name: &&str| std::env::var(name).ok().filter(|name| !name.is_empty());
+    ["USER", "LOGNAME"].iter().find_map(told)
 }
 
 /// The question as people read it.

@@ -2,7 +2,8 @@
 //!
 //! Place in the flow: a layer around both listeners. A page of another site can make a browser on this machine
 //! send requests to loopback under a name of its own (DNS rebinding); such a Host is refused. Pages may load
-//! nothing but our style sheet, so a hostile name that slipped through could still not run.
+//! nothing but our style sheet and send forms nowhere but here, so a hostile name that slipped through could still not
+//! run.
 
 use axum::extract::Request;
 use axum::http::header::{
@@ -15,14 +16,15 @@ use axum::response::{IntoResponse as _, Response};
 use std::net::IpAddr;
 
 const POLICY: &str =
-    "default-src 'none'; style-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
+    "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Headers that every answer carries.
 const HEADERS: [(HeaderName, HeaderValue); 5] = [
     (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
     (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
-    (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    // With `no-referrer` a browser sends `Origin: null` with our own forms, and nobody could tell whose they are.
+    (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
     (CACHE_CONTROL, HeaderValue::from_static("no-store")),
 ];
 
@@ -52,12 +54,17 @@ fn is_ours(headers: &HeaderMap) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Whether the request carries this bearer token; the time it takes does not depend on where they differ.
+/// Whether the request carries this bearer token.
 pub(crate) fn has_token(headers: &HeaderMap, token: &str) -> bool {
     let given = headers.get(axum::http::header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let Some(given) = given.and_then(|value| value.strip_prefix("Bearer ")) else { return false };
-    let (given, token) = (given.as_bytes(), token.as_bytes());
-    given.len() == token.len() && given.iter().zip(token).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+    is_same(given, token)
+}
+
+/// Whether a secret was given; the time it takes does not depend on where they differ.
+pub(crate) fn is_same(given: &str, secret: &str) -> bool {
+    let (given, secret) = (given.as_bytes(), secret.as_bytes());
+    given.len() == secret.len() && given.iter().zip(secret).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
 #[cfg(test)]

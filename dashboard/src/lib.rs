@@ -5,14 +5,17 @@
 //! clock and a way out.
 
 mod alert;
+mod asked;
 mod clock;
 mod column;
 mod counter;
+mod decide;
 mod deliver;
 mod guard;
 mod index;
 mod listen;
 mod metric;
+mod owner;
 mod page;
 mod query;
 mod receive;

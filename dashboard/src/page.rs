@@ -16,7 +16,7 @@ use crate::{clock, index};
 use askama::Template;
 use axum::extract::{Path, Query, State};
 use axum::http::header::{CONTENT_TYPE, HeaderName, REFRESH};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse as _, Response};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -71,6 +71,7 @@ struct Foot {
 struct Failure {
     title: &'static str,
     why: String,
+    back: String,
     foot: Foot,
 }
 
@@ -84,8 +85,14 @@ pub(crate) async fn run(
     State(server): State<Arc<Server>>,
     Path(name): Path<String>,
     Query(wish): Query<Wish>,
+    headers: HeaderMap,
 ) -> Response {
-    show(server, wish, move |server, now_ns| run::render(server, &name, now_ns)).await
+    let is_owner = server.key.opens(&headers);
+    let render = move |server: &Server, now_ns| {
+        let viewer = run::Viewer { is_owner, user: server.user.as_deref() };
+        run::render(server, &name, viewer, now_ns)
+    };
+    show(server, wish, render).await
 }
 
 /// `/alerts`
@@ -126,7 +133,19 @@ fn failure(server: &Server, why: &PageError) -> Response {
         PageError::Find(_) => (StatusCode::NOT_FOUND, "No such run"),
         _ => (StatusCode::SERVICE_UNAVAILABLE, "Not now"),
     };
-    let page = Failure { title, why: why.to_string(), foot: Foot::of(server, clock::now_ns()) };
+    refusal(server, status, title, &why.to_string(), "/")
+}
+
+/// A page that says why something was not done, and where to go on.
+pub(crate) fn refusal(
+    server: &Server,
+    status: StatusCode,
+    title: &'static str,
+    why: &str,
+    back: &str,
+) -> Response {
+    let foot = Foot::of(server, clock::now_ns());
+    let page = Failure { title, why: why.to_owned(), back: back.to_owned(), foot };
     (status, Html(page.render().unwrap_or_default())).into_response()
 }
 

@@ -3,7 +3,7 @@
 //! Place in the flow: both listeners; each request passes [`guard`](crate::guard) first.
 
 use crate::server::Server;
-use crate::{clock, guard, metric, page, query, receive};
+use crate::{clock, decide, guard, metric, owner, page, query, receive};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
@@ -21,6 +21,8 @@ pub(crate) fn pages(server: &Arc<Server>) -> Router {
     Router::new()
         .route("/", get(page::overview))
         .route("/runs/{id}", get(page::run))
+        .route("/runs/{id}/decision", post(decide::decide).layer(DefaultBodyLimit::max(decide::FORM_BYTES)))
+        .route("/enter", get(owner::enter))
         .route("/alerts", get(page::alerts))
         .route("/static/style.css", get(page::style))
         .route("/api/query", post(query::query).layer(DefaultBodyLimit::max(QUERY_BYTES)))

@@ -8,6 +8,7 @@ use crate::alert::Board;
 use crate::clock;
 use crate::counter::Counters;
 use crate::listen::{self, ListenError};
+use crate::owner::Key;
 use crate::settings::{Settings, SettingsError};
 use crate::{deliver, index, receive, router, watch};
 use std::future::Future;
@@ -36,6 +37,8 @@ pub struct ServeConfig {
     pub otlp_http: String,
     /// What takes secrets out of what comes in.
     pub redactor: Redactor,
+    /// Who decides on pages unless another name is given; `None` where nobody knows.
+    pub user: Option<String>,
 }
 
 /// The server cannot start or cannot go on.
@@ -56,7 +59,7 @@ pub enum ServeError {
     /// A listener failed.
     #[error("cannot serve: {0}")]
     Io(#[from] std::io::Error),
-    /// The system has no randomness for the token of readers.
+    /// The system has no randomness for the token of readers and the key of the owner.
     #[error("cannot draw a token: {0}")]
     Token(getrandom::Error),
 }
@@ -77,6 +80,10 @@ pub(crate) struct Server {
     pub(crate) received: Notify,
     /// What readers of this machine present.
     pub(crate) token: String,
+    /// What a browser presents that may decide.
+    pub(crate) key: Key,
+    /// Who decides unless another name is given.
+    pub(crate) user: Option<String>,
     /// Where the pages are, for links in what is delivered.
     pub(crate) pages: SocketAddr,
     pub(crate) board: Mutex<Board>,
@@ -120,7 +127,7 @@ pub async fn start(config: ServeConfig, home: Home) -> Result<Serving, ServeErro
     let page_listener = listen::bind("--listen", &config.listen).await?;
     let otlp_listener = listen::bind("--otlp-http", &config.otlp_http).await?;
     let (pages, otlp) = (page_listener.local_addr()?, otlp_listener.local_addr()?);
-    let token = token()?;
+    let token = draw()?;
     let opened = home.clone();
     let store = blocking(move || {
         let store = Store::open_within(&opened, LOCK_WAIT)?;
@@ -143,6 +150,8 @@ pub async fn start(config: ServeConfig, home: Home) -> Result<Serving, ServeErro
         bodies: Semaphore::new(receive::BODIES),
         received: Notify::new(),
         token,
+        key: Key::new(draw()?, pages),
+        user: config.user,
         pages,
         board: Mutex::new(board),
     };
@@ -162,6 +171,12 @@ pub async fn serve(
 }
 
 impl Serving {
+    /// The address that makes a browser the owner's: for the eyes of who started this process.
+    #[must_use]
+    pub fn enter(&self) -> String {
+        self.server.key.address()
+    }
+
     /// Serves until `shutdown` is done, then ends what is under way and frees the lock.
     ///
     /// # Errors
@@ -230,7 +245,8 @@ pub(crate) async fn blocking<T: Send + 'static, E: From<std::io::Error> + Send +
     }
 }
 
-fn token() -> Result<String, ServeError> {
+/// A secret of this process.
+fn draw() -> Result<String, ServeError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(ServeError::Token)?;
     Ok(trace::id::Hash::new(bytes).to_string())

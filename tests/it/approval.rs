@@ -246,6 +246,57 @@ async fn a_decision_of_one_process_is_taken_up_by_another_and_every_decision_can
     assert_eq!(none.code, 2, "{}", none.err);
 }
 
+/// What stands in the page between these two.
+fn between<'a>(page: &'a str, begin: &str, end: &str) -> &'a str {
+    let rest = page.split_once(begin).unwrap_or_else(|| panic!("no {begin} in {page}")).1;
+    rest.split_once(end).unwrap().0
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_was_allowed_on_the_page_runs_in_another_process_and_the_rows_tell_by_whom() {
+    let (house, _provider, marks) = program().await;
+    let server = house.serve();
+    let browser =
+        reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let entered = browser.get(&server.enter).send().await.unwrap();
+    assert_eq!(entered.status(), 303);
+    let cookie = entered.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let load = async |path: &str| {
+        let page = browser.get(format!("{}{path}", server.pages)).header("cookie", &cookie);
+        page.send().await.unwrap().text().await.unwrap()
+    };
+    let page = load("/runs/latest").await;
+    assert!(page.contains("May mark run?") && page.contains("{&#34;n&#34;:7}"), "{page}");
+    let action = between(&page, "<form method=\"post\" action=\"", "\"");
+    let token = between(&page, "name=\"token\" value=\"", "\"");
+    let form = browser
+        .post(format!("{}{action}", server.pages))
+        .header("cookie", &cookie)
+        .header("origin", &server.pages)
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(format!("token={token}&decision=allow&by=ada&reason="));
+    let decided = form.send().await.unwrap();
+    assert_eq!(decided.status(), 303);
+    let page = load(decided.headers()["location"].to_str().unwrap()).await;
+    assert!(page.contains("<strong>✓ allowed</strong> by ada (page)"), "{page}");
+    assert!(!std::path::Path::new(&marks).exists(), "deciding runs nothing");
+
+    let resumed = house.run_beside(&["resume", "latest"]).await;
+    assert_eq!((resumed.code, resumed.out.trim()), (0, "Marked."), "{}", resumed.err);
+    assert_eq!(std::fs::read_to_string(&marks).unwrap(), "{\"n\":7}", "once");
+    let rows = house.sql("SELECT permission, status FROM tool_calls WHERE permission IS NOT NULL");
+    assert_eq!(
+        rows,
+        [serde_json::json!({ "permission": "allow:policy.execute by ada (page)", "status": "ok" })]
+    );
+    let events = house.value("SELECT events FROM spans WHERE operation = 'execute_tool'").to_string();
+    for told in ["person_answered", "ada", "page", "decided_at_ns"] {
+        assert!(events.contains(told), "{told} is not in {events}");
+    }
+    let page = load("/runs/latest").await;
+    assert!(!page.contains("May mark run?") && page.contains("completed"), "{page}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_denial_of_another_process_reaches_the_model() {
     let (house, provider, marks) = program().await;

@@ -3,15 +3,18 @@
 //! Place in the flow: the page behind every link of an alert. Identical turns in a row are one row with a count:
 //! forty equal rows hide the one that matters.
 
+mod asking;
 mod row;
 
 use super::fit::{Fit, fit, weight};
 use super::spell::{self, path_segment};
 use super::{Foot, PageError};
+use crate::asked::Asked;
 use crate::column;
 use crate::server::Server;
 use crate::watch::evidence;
 use askama::Template;
+use asking::QuestionView;
 use row::{CallRow, TurnLine, TurnRow};
 use serde::Deserialize;
 use serde_json::Value;
@@ -27,6 +30,15 @@ const MESSAGE_BYTES: usize = 30_000;
 /// Characters of task and answer.
 const TEXT: usize = 1500;
 
+/// Who looks at the page.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Viewer<'a> {
+    /// Whether the browser is the owner's.
+    pub(super) is_owner: bool,
+    /// The name to begin a decision with.
+    pub(super) user: Option<&'a str>,
+}
+
 #[derive(Template)]
 #[template(path = "run.html")]
 struct Run {
@@ -35,6 +47,8 @@ struct Run {
     verdict: String,
     detail: String,
     next: String,
+    question: Option<QuestionView>,
+    unread: String,
     facts: Vec<(&'static str, String)>,
     replay_of: Option<(String, String)>,
     task: String,
@@ -95,8 +109,13 @@ struct MessageRow {
     length: Option<usize>,
 }
 
-/// The page of the one run that the name means. Blocks.
-pub(super) fn render(server: &Server, name: &str, now_ns: i64) -> Result<String, PageError> {
+/// The page of the one run that the name means, for this viewer. Blocks.
+pub(super) fn render(
+    server: &Server,
+    name: &str,
+    viewer: Viewer<'_>,
+    now_ns: i64,
+) -> Result<String, PageError> {
     let run_id = question::one_run(name, &server.store.ask(&question::find_run(name))?)?;
     let rows: Vec<RunRow> = server.store.ask(&question::run(&run_id))?.read()?;
     let Some(row) = rows.into_iter().next() else {
@@ -113,11 +132,18 @@ pub(super) fn render(server: &Server, name: &str, now_ns: i64) -> Result<String,
     let messages: Vec<MessageRow> = messages.read()?;
     let lines = row::lines(turns, calls);
     let evidence = evidence(row.stop_evidence.clone());
+    let (question, unread) = match waits(&row).then(|| Asked::of_run(&server.home, &run_id)) {
+        Some(Ok(Some(asked))) => (Some(asking::view(&row.run_id, &asked, viewer, now_ns)), String::new()),
+        Some(Err(why)) => (None, why.to_string()),
+        Some(Ok(None)) | None => (None, String::new()),
+    };
     let page = Run {
         sign: spell::sign(row.status.as_deref().unwrap_or_default()),
         verdict: verdict(&row),
         detail: evidence.as_ref().map_or_else(|| repeats(&lines), |evidence| evidence.detail.clone()),
         next: evidence.and_then(|evidence| evidence.next_safe_action).unwrap_or_default(),
+        question,
+        unread,
         facts: facts(&row),
         replay_of: row.replay_of.clone().map(|id| (format!("/runs/{}", path_segment(&id)), id)),
         task: row.task.as_deref().map(|text| spell::cut(text, TEXT)).unwrap_or_default(),
@@ -133,6 +159,11 @@ pub(super) fn render(server: &Server, name: &str, now_ns: i64) -> Result<String,
         foot: Foot::of(server, now_ns),
     };
     Ok(page.render()?)
+}
+
+/// Whether a tape of ours may hold a question.
+fn waits(row: &RunRow) -> bool {
+    row.source.as_deref() == Some("tape") && row.status.as_deref() == Some("paused")
 }
 
 /// One line: the state, the reason, the turns.

@@ -7,6 +7,7 @@
 )]
 
 mod alert;
+mod approval;
 mod page;
 mod real_data;
 mod receiver;

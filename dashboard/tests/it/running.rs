@@ -17,6 +17,8 @@ pub(crate) struct Running {
     pub(crate) home: Home,
     pub(crate) pages: String,
     pub(crate) otlp: String,
+    /// The address that makes a browser the owner's.
+    pub(crate) enter: String,
     pub(crate) client: reqwest::Client,
     stop: CancellationToken,
     work: JoinSet<Result<(), ServeError>>,
@@ -27,6 +29,7 @@ pub(crate) fn config() -> ServeConfig {
         listen: "127.0.0.1:0".to_owned(),
         otlp_http: "127.0.0.1:0".to_owned(),
         redactor: Redactor::new([7; 32]).unwrap(),
+        user: Some("ada".to_owned()),
     }
 }
 
@@ -35,12 +38,13 @@ pub(crate) async fn serve(folder: &Path) -> Running {
     let home = Home::open(folder.to_owned()).unwrap();
     let serving = start(config(), home.clone()).await.unwrap();
     let (pages, otlp) = (format!("http://{}", serving.pages), format!("http://{}", serving.otlp));
+    let enter = serving.enter();
     let stop = CancellationToken::new();
     let mut work = JoinSet::new();
     let stopped = stop.clone();
     work.spawn(async move { serving.until(stopped.cancelled_owned()).await });
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    Running { home, pages, otlp, client, stop, work }
+    Running { home, pages, otlp, enter, client, stop, work }
 }
 
 impl Running {
@@ -87,6 +91,12 @@ impl Running {
     }
 }
 
+/// Seconds since 1970.
+pub(crate) fn now_s() -> u64 {
+    let now = std::process::Command::new("date").arg("+%s").output().unwrap().stdout;
+    String::from_utf8(now).unwrap().trim().parse().unwrap()
+}
+
 /// A body of spans.
 pub(crate) fn body(spans: &[Value]) -> Vec<u8> {
     let resource = json!({"attributes": [{"key": "service.name", "value": {"stringValue": "test"}}]});
@@ -97,8 +107,7 @@ pub(crate) fn body(spans: &[Value]) -> Vec<u8> {
 
 /// Spans of one foreign run: an agent, a model call a turn, one tool call each, all just now.
 pub(crate) fn looping_run(trace: u64, agent: &str, tool: &str, turns: u64, fails: bool) -> Vec<Value> {
-    let now = std::process::Command::new("date").arg("+%s").output().unwrap().stdout;
-    let now: u64 = String::from_utf8(now).unwrap().trim().parse().unwrap();
+    let now = now_s();
     let at = |offset: u64| ((now - 60) * 1_000_000_000 + offset * 1_000_000).to_string();
     let text = |key: &str, value: &str| json!({"key": key, "value": {"stringValue": value}});
     let span = |id: u64, parent: Option<u64>, name: &str, from: u64, to: u64, attributes: Vec<Value>| {

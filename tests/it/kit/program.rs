@@ -91,12 +91,16 @@ impl House {
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let told = lines.next().unwrap().unwrap();
-        let pages = told.split_whitespace().last().unwrap().trim_end_matches('/').to_owned();
-        assert!(pages.starts_with("http://127.0.0.1:"), "{told}");
+        let mut told = |what: &str| {
+            let line = lines.next().unwrap().unwrap();
+            let address = line.strip_prefix(what).unwrap_or_else(|| panic!("{what}: {line}")).trim_start();
+            assert!(address.starts_with("http://127.0.0.1:"), "{line}");
+            address.split_whitespace().next().unwrap().trim_end_matches('/').to_owned()
+        };
+        let (pages, _otlp, enter) = (told("pages"), told("OTLP"), told("owner"));
         // Read on, so that the server never waits for its reader.
         std::thread::spawn(move || lines.for_each(drop));
-        Server { child, pages }
+        Server { child, pages, enter }
     }
 }
 
@@ -106,6 +110,8 @@ pub(crate) struct Server {
     child: Child,
     /// Where its pages are.
     pub(crate) pages: String,
+    /// The address that makes a browser the owner's.
+    pub(crate) enter: String,
 }
 
 impl Drop for Server {
