@@ -44,9 +44,10 @@ pub(crate) async fn run(args: Args) -> Done {
     check_expiry(asked)?;
     let ruling = if args.deny { Ruling::Deny } else { Ruling::Allow };
     let now_ns = harness::port::wall_clock_ns();
+    let redactor = house.redactor()?;
     let answer = PersonAnswered {
         ruling: Some(ruling),
-        reason: args.reason,
+        reason: args.reason.map(|reason| redactor.text(&reason).into_owned()),
         ..asked.answered(&terminal::name(args.by.as_deref()), Way::Command, now_ns)
     };
     let kept = Answer { run_id: run_id.clone(), answer };

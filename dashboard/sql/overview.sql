@@ -1,5 +1,6 @@
--- The overview's runs in one row, so that the view `runs` is worked out once: figures, why runs ended, the worst and the latest.
--- $1 microseconds since 1970 from which on runs count; all where NULL. $2 how many of the worst, $3 how many of the latest.
+-- The overview's runs in one row, so that the view `runs` is worked out once: figures, why runs ended, those
+-- that wait for a person, the worst and the latest.
+-- $1 microseconds since 1970 from which on runs count; all where NULL. $2 how many of those that wait and of the worst, $3 how many of the latest.
 WITH seen AS MATERIALIZED (
     SELECT run_id, agent, model, status, stop_reason, turns, max_turns, tool_calls, tool_errors, repeated_calls,
         strftime(started_at, '%Y-%m-%dT%H:%M:%SZ') AS started_at, duration_ms, coalesce(input_tokens + output_tokens, input_tokens, output_tokens) AS tokens, cost_usd
@@ -38,11 +39,15 @@ worst AS (
     ORDER BY mildness, started_at DESC NULLS LAST, run_id
     LIMIT $2::BIGINT
 ),
+waiting AS (
+    SELECT * FROM seen WHERE status = 'paused' ORDER BY started_at DESC NULLS LAST, run_id LIMIT $2::BIGINT
+),
 latest AS (
     SELECT * FROM seen ORDER BY started_at DESC NULLS LAST, run_id LIMIT $3::BIGINT
 )
 SELECT
     (SELECT numbers FROM numbers) AS numbers,
     (SELECT list(reasons) FROM reasons) AS reasons,
+    (SELECT list(waiting ORDER BY started_at DESC NULLS LAST, run_id) FROM waiting) AS waiting,
     (SELECT list(worst ORDER BY mildness, started_at DESC NULLS LAST, run_id) FROM worst) AS worst,
     (SELECT list(latest ORDER BY started_at DESC NULLS LAST, run_id) FROM latest) AS latest

@@ -69,7 +69,7 @@ pub(crate) enum Refusal {
     #[error("nothing was decided: {0}")]
     Asked(#[from] AskedError),
     /// Nothing waits.
-    #[error("nothing was decided: run {0} waits for nobody; its page tells how it stands")]
+    #[error("nothing was decided: run {0} waits for nobody here; its page tells how it stands")]
     NobodyWaits(RunId),
     /// Something else waits.
     #[error(

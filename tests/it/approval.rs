@@ -224,6 +224,9 @@ async fn a_decision_of_one_process_is_taken_up_by_another_and_every_decision_can
     let (house, _provider, marks) = program().await;
     let waits = house.run_beside(&["resume", "latest"]).await;
     assert_eq!(waits.code, 11, "nobody decided: {}", waits.err);
+    let secret = "the key is sk-abcdefghijklmnopqrstuvwx";
+    let denied = house.run_beside(&["approve", "latest", "--deny", "--reason", secret, "--json"]).await;
+    assert!(denied.out.contains("the key is [redacted:"), "{}", denied.out);
     let approved = house.run_beside(&["approve", "latest", "--by", "ada"]).await;
     assert_eq!(approved.code, 0, "{}", approved.err);
     assert!(approved.err.contains("mark {\"n\":7}"), "{}", approved.err);

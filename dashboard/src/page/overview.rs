@@ -1,7 +1,7 @@
 //! `/`: what is wrong, in ten seconds.
 //!
-//! Place in the flow: the first page of whoever is on call: what fires, why runs end, the worst and the latest
-//! runs, the tools.
+//! Place in the flow: the first page of whoever is on call: what fires, why runs end, which wait for a person, the
+//! worst and the latest runs, the tools.
 
 use super::spell::{self, path_segment};
 use super::{Foot, PageError, alerts};
@@ -24,6 +24,7 @@ struct Overview {
     firing: Vec<alerts::AlertLine>,
     numbers: Vec<(&'static str, String)>,
     reasons: Vec<Reason>,
+    waiting: Vec<RunLine>,
     worst: Vec<RunLine>,
     latest: Vec<RunLine>,
     tools: Vec<ToolLine>,
@@ -64,6 +65,7 @@ struct ToolLine {
 struct Answer {
     numbers: Option<Numbers>,
     reasons: Option<Vec<ReasonRow>>,
+    waiting: Option<Vec<RunRow>>,
     worst: Option<Vec<RunRow>>,
     latest: Option<Vec<RunRow>>,
 }
@@ -125,7 +127,7 @@ pub(super) fn render(server: &Server, hours: Option<u32>, now_ns: i64) -> Result
     let since_us = hours.map(|hours| now_ns / 1000 - i64::from(hours) * HOUR_US);
     let params = [since_us.map_or(Value::Null, Value::from), WORST.into(), LATEST.into()];
     let answer: Vec<Answer> = server.ask(include_str!("../../sql/overview.sql"), &params, 1)?.read()?;
-    let Answer { numbers, reasons, worst, latest } = answer.into_iter().next().unwrap_or_default();
+    let Answer { numbers, reasons, waiting, worst, latest } = answer.into_iter().next().unwrap_or_default();
     let since_ns = since_us.map(|us| us * 1000);
     let tools: Vec<ToolRow> = server.store.ask(&question::tool_stats(since_ns))?.read()?;
     let page = Overview {
@@ -133,6 +135,7 @@ pub(super) fn render(server: &Server, hours: Option<u32>, now_ns: i64) -> Result
         firing: alerts::lines(server, now_ns).into_iter().filter(|line| line.is_firing).collect(),
         numbers: numbers.as_ref().map(figures).unwrap_or_default(),
         reasons: shares(reasons.unwrap_or_default()),
+        waiting: waiting.into_iter().flatten().map(RunRow::line).collect(),
         worst: worst.into_iter().flatten().map(RunRow::line).collect(),
         latest: latest.into_iter().flatten().map(RunRow::line).collect(),
         tools: tools.into_iter().take(TOOLS).map(ToolRow::line).collect(),

@@ -94,7 +94,7 @@ fn ended(stop_reason: StopReason) -> RunEnded {
     RunEnded { outcome, heard: Vec::new() }
 }
 
-/// A server, and the tape of a run that was asked this and then ended so.
+/// A server, and the tape of a run that was asked this and then ended so, or goes on.
 struct House {
     server: Running,
     run_id: RunId,
@@ -103,21 +103,19 @@ struct House {
 }
 
 impl House {
-    async fn of(folder: &Path, asked: PersonAsked, stop_reason: StopReason) -> Self {
+    async fn of(folder: &Path, asked: PersonAsked, stop_reason: impl Into<Option<StopReason>>) -> Self {
         let server = serve(folder).await;
         let run_id = RunId::from_draw(5);
         let redactor = Arc::new(Redactor::new([7; 32]).unwrap());
         let at_ns = asked.expires_at_ns - 1_000_000_000_000;
         let mut tape = TapeWriter::create(&server.home.tapes(), &run_id, at_ns, redactor).unwrap();
         let tools = tape.blob(TOOLS).unwrap();
-        for fact in [
-            Fact::RunStarted(Box::new(started(&run_id, tools))),
-            Fact::PersonAsked(Box::new(asked.clone())),
-            Fact::RunEnded(Box::new(ended(stop_reason))),
-        ] {
-            tape.record(at_ns, &fact).unwrap();
+        tape.record(at_ns, &Fact::RunStarted(Box::new(started(&run_id, tools)))).unwrap();
+        tape.record(at_ns, &Fact::PersonAsked(Box::new(asked.clone()))).unwrap();
+        if let Some(stop_reason) = stop_reason.into() {
+            tape.record(at_ns, &Fact::RunEnded(Box::new(ended(stop_reason)))).unwrap();
+            tape.seal().unwrap();
         }
-        tape.seal().unwrap();
         let browser = Client::builder().no_proxy().redirect(redirect::Policy::none()).build().unwrap();
         Self { server, run_id, asked, browser }
     }
@@ -323,15 +321,32 @@ async fn a_question_that_is_over_has_no_form_and_takes_no_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_waits_for_nobody_shows_no_question_and_takes_no_answer() {
+async fn a_run_that_waits_for_nobody_here_shows_no_question_and_takes_no_answer() {
+    // One stopped for another reason; the other is asking in the terminal where it goes on.
+    for stop_reason in [Some(StopReason::MaxTurns), None] {
+        let folder = tempfile::tempdir().unwrap();
+        let house = House::of(folder.path(), question(Wants::Approval, 600), stop_reason).await;
+        let page = house.page(&house.cookie().await).await;
+        assert!(!page.contains("May pay run?") && !page.contains("<form"), "{page}");
+        let answer = house.decide(&[("decision", "allow"), ("by", "ada")]).await;
+        assert_eq!(answer.status(), 409);
+        assert!(answer.text().await.unwrap().contains("waits for nobody here"));
+        assert_eq!(house.kept(), None);
+        house.server.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_overview_leads_to_the_runs_that_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::waiting(folder.path()).await;
+    let overview = house.server.page("/").await;
+    let part = overview.split_once("Runs that wait for a person").unwrap().1;
+    assert!(part.contains(&format!("<a href=\"/runs/{}\">", house.run_id)), "{part}");
+    house.server.end().await;
     let folder = tempfile::tempdir().unwrap();
     let house = House::of(folder.path(), question(Wants::Approval, 600), StopReason::MaxTurns).await;
-    let page = house.page(&house.cookie().await).await;
-    assert!(!page.contains("May pay run?") && !page.contains("<form"), "{page}");
-    let answer = house.decide(&[("decision", "allow"), ("by", "ada")]).await;
-    assert_eq!(answer.status(), 409);
-    assert!(answer.text().await.unwrap().contains("waits for nobody"));
-    assert_eq!(house.kept(), None);
+    assert!(!house.server.page("/").await.contains("wait for a person"));
     house.server.end().await;
 }
 
