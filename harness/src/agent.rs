@@ -249,7 +249,7 @@ impl Agent {
         };
         let mut writer = TapeWriter::reopen(tape, studio.redactor.clone())?;
         let outcome = resume(&setup, tape, tape.lines(), resumed, &mut writer, observer).await?;
-        Ok(Finished { run_id, outcome, tape: writer.seal()? })
+        Ok(Finished { run_id, outcome, tape: sealed(writer).await? })
     }
 
     fn setup(&self, ports: Arc<dyn Ports>, caller: Caller) -> Setup {
@@ -323,7 +323,15 @@ pub async fn record_as(
         TapeWriter::create(&studio.tapes, &run_id, crate::port::wall_clock_ns(), studio.redactor.clone())?;
     let started = started_fact(&setup.config, &setup.toolbox, &task, identity, &mut writer)?;
     let outcome = drive(setup, started, &mut writer, observer).await?;
-    Ok(Finished { run_id, outcome, tape: writer.seal()? })
+    Ok(Finished { run_id, outcome, tape: sealed(writer).await? })
+}
+
+/// Makes the end of a run last. Syncing and compressing take milliseconds, in which a worker would carry on no other run.
+async fn sealed(writer: TapeWriter) -> Result<PathBuf, TapeError> {
+    let path = writer.path().to_owned();
+    tokio::task::spawn_blocking(move || writer.seal()).await.unwrap_or_else(|why| {
+        Err(TapeError::Io { path, doing: "compress the finished tape", source: std::io::Error::other(why) })
+    })
 }
 
 /// Who a run is, drawn once.

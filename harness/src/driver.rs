@@ -85,7 +85,7 @@ pub struct Unobserved;
 
 impl Observer for Unobserved {}
 
-/// Drives a run to its end.
+/// Drives a run to its end. Who owns the tape makes the end last, by sealing it.
 ///
 /// # Errors
 /// Where the tape cannot be written (or, in a replay, differs): the run then stands as the tape has it.
@@ -238,7 +238,6 @@ impl Driver<'_> {
             at_ns,
             Fact::RunEnded(Box::new(RunEnded { outcome: outcome.clone(), heard: Vec::new() })),
         )?;
-        self.recorder.sync()?;
         Ok(outcome)
     }
 }

@@ -56,7 +56,9 @@ impl Disk for Watched {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
         self.bytes.lock().unwrap().extend(bytes);
-        let line: serde_json::Value = serde_json::from_slice(bytes).unwrap();
+        // Contents go to disk with the fact that names them, which comes last.
+        let text = std::str::from_utf8(bytes).unwrap();
+        let line: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
         self.tell(format!(
             "append {} {}",
             line["type"].as_str().unwrap(),
@@ -102,7 +104,7 @@ fn tape_of(disk: &Watched) -> Result<Tape, TapeError> {
 }
 
 #[tokio::test]
-async fn an_intent_is_on_disk_before_the_side_effect_begins_and_the_end_is_synced() {
+async fn an_intent_is_on_disk_before_the_side_effect_begins() {
     let disk = Watched::new(None, None);
     assert_eq!(run_on(&disk).await.unwrap().stop_reason, StopReason::Completed);
     let told = disk.told();
@@ -115,8 +117,8 @@ async fn an_intent_is_on_disk_before_the_side_effect_begins_and_the_end_is_synce
         }
     }
     assert_eq!(entered, 3);
-    assert_eq!(told.iter().rev().take(2).collect::<Vec<_>>(), ["sync", "append run_ended "]);
-    assert_eq!(told.iter().filter(|event| *event == "sync").count(), 4, "what only reads costs no sync");
+    assert_eq!(told.last().map(String::as_str), Some("append run_ended "), "sealing makes the end last");
+    assert_eq!(told.iter().filter(|event| *event == "sync").count(), 3, "what only reads costs no sync");
 }
 
 #[tokio::test]
@@ -140,12 +142,12 @@ async fn on_a_full_disk_the_run_ends_with_a_clear_error_and_nothing_is_done_afte
             }
         }
     }
-    assert!(appends > 20, "{appends} appends were tried");
+    assert!(appends > 15, "{appends} appends were tried");
 }
 
 #[tokio::test]
 async fn a_failed_sync_ends_the_run_before_the_side_effect() {
-    for at in 0..4 {
+    for at in 0..3 {
         let disk = Watched::new(None, Some(at));
         let why = run_on(&disk).await.unwrap_err().to_string();
         assert!(why.contains("cannot sync the tape to disk: the device is gone"), "{why}");

@@ -24,7 +24,8 @@ pub struct Recorded {
 
 /// Takes down what happens. Two exist: the tape writer, and the comparer of an exact replay.
 pub trait Recorder: Send {
-    /// Keeps a content, redacted, and tells its name. Its line bears the time of the fact before it.
+    /// Keeps a content, redacted, and tells its name. Its line bears the time of the fact before it, and goes to disk
+    /// with the fact after it, which is the one that names it.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -76,6 +77,8 @@ pub struct TapeWriter<D: Disk = FileDisk> {
     at_ns: i64,
     chain: String,
     blobs: HashSet<Hash>,
+    /// Lines of contents that wait for the fact that names them: alone they would say nothing.
+    waiting: String,
     /// Whether everything appended was made to last.
     synced: bool,
     failed: bool,
@@ -125,6 +128,7 @@ impl TapeWriter<FileDisk> {
             at_ns: tape.last_at_ns(),
             chain: tape.chain().to_owned(),
             blobs: tape.named().iter().map(|(_, hash)| *hash).collect(),
+            waiting: String::new(),
             synced: false,
             failed: false,
         })
@@ -201,11 +205,12 @@ impl<D: Disk> TapeWriter<D> {
             at_ns,
             chain: String::new(),
             blobs: HashSet::new(),
+            waiting: String::new(),
             synced: false,
             failed: false,
         };
         let body = serde_json::to_string(&header)?;
-        writer.append(open_line(0, at_ns, &body.replacen('{', "{\"type\":\"tape\",", 1)))?;
+        writer.append(&open_line(0, at_ns, &body.replacen('{', "{\"type\":\"tape\",", 1)))?;
         Ok(writer)
     }
 
@@ -215,21 +220,31 @@ impl<D: Disk> TapeWriter<D> {
         &self.path
     }
 
-    fn append(&mut self, open_line: String) -> Result<u64, TapeError> {
+    /// Adds a line to those that wait.
+    fn line(&mut self, open_line: &str) -> u64 {
+        self.chain = link(&self.chain, open_line);
+        let _ = writeln!(self.waiting, "{open_line},\"chain\":\"{}\"}}", self.chain);
+        self.seq += 1;
+        self.seq - 1
+    }
+
+    /// Writes a line, and before it those that wait, in one piece.
+    fn append(&mut self, open_line: &str) -> Result<u64, TapeError> {
+        let seq = self.line(open_line);
+        self.write_waiting().map(|()| seq)
+    }
+
+    fn write_waiting(&mut self) -> Result<(), TapeError> {
         if self.failed {
             return Err(TapeError::Closed { path: self.path.clone() });
         }
-        let chain = link(&self.chain, &open_line);
-        let mut line = open_line;
-        let _ = writeln!(line, ",\"chain\":\"{chain}\"}}");
-        if let Err(source) = self.disk.append(line.as_bytes()) {
+        if let Err(source) = self.disk.append(self.waiting.as_bytes()) {
             self.failed = true;
             return Err(TapeError::Io { path: self.path.clone(), doing: "write to the tape", source });
         }
-        self.chain = chain;
+        self.waiting.clear();
         self.synced = false;
-        self.seq += 1;
-        Ok(self.seq - 1)
+        Ok(())
     }
 }
 
@@ -244,10 +259,13 @@ impl<D: Disk> Recorder for TapeWriter<D> {
             Ok(text) => format!("\"text\":{}", serde_json::to_string(text)?),
             Err(_) => format!("\"base64\":\"{}\"", STANDARD.encode(&redacted)),
         };
-        self.append(format!(
+        if self.failed {
+            return Err(TapeError::Closed { path: self.path.clone() });
+        }
+        self.line(&format!(
             "{{\"seq\":{},\"at\":{},\"type\":\"blob\",\"hash\":\"{hash}\",{value}",
             self.seq, self.at_ns
-        ))?;
+        ));
         self.blobs.insert(hash);
         Ok(hash)
     }
@@ -256,10 +274,13 @@ impl<D: Disk> Recorder for TapeWriter<D> {
         let line = encode_line(self.seq, at_ns, fact, &self.redactor)?;
         self.at_ns = at_ns;
         let digest = digest(self.seq, &line);
-        Ok(Recorded { seq: self.append(line)?, digest })
+        Ok(Recorded { seq: self.append(&line)?, digest })
     }
 
     fn sync(&mut self) -> Result<(), TapeError> {
+        if !self.waiting.is_empty() {
+            self.write_waiting()?;
+        }
         if self.synced {
             return Ok(());
         }
