@@ -246,6 +246,9 @@ impl AgentConfig {
         if crate::model::wire(&self.model.wire).is_none() {
             return Err(bad(path, "model.wire", &no_wire(&self.model.wire)));
         }
+        if self.model.store && self.model.wire != crate::model::responses::NAME {
+            return Err(bad(path, "model.store", "is only for the wire `responses`; leave it out"));
+        }
         if let Some(preparation) = &self.preparation
             && preparation.prompt.trim().is_empty()
         {
@@ -271,6 +274,7 @@ impl AgentConfig {
             temperature: self.model.temperature,
             stream: self.model.stream,
             cache: self.model.cache,
+            store: self.model.store,
             output_schema: self.model.output_schema.clone(),
             extra: self.model.extra.clone(),
         }

@@ -1,13 +1,14 @@
 //! The conversation in wire fragments: each message is encoded once, stored once, and hashed once.
 //!
 //! Place in the flow: the driver extends it before each request and takes the body from it. Encoding and storing
-//! are linear in the run; only the body as sent repeats the whole, because the wire demands it.
+//! are linear in the run; only the body as sent repeats the whole, because the wire demands it. Where the provider
+//! stores its answers, the body bears only what was said since the last of them.
 
 use crate::model::{Frame, Wire};
 use std::borrow::Cow;
 use trace::context::Chain;
 use trace::id::Hash;
-use trace::message::Message;
+use trace::message::{Message, Role};
 use trace::tape::{Recorder, TapeError};
 
 /// A wire fragment, as sent and as kept.
@@ -42,6 +43,10 @@ pub(crate) struct Conversation {
     fragments: Vec<Fragment>,
     chain: Chain,
     messages: usize,
+    /// The stored answer that the next request goes on from.
+    stored: Option<String>,
+    /// How many fragments there are up to the last answer.
+    answered: usize,
 }
 
 impl Conversation {
@@ -58,6 +63,8 @@ impl Conversation {
             fragments: Vec::new(),
             chain: Chain::default(),
             messages: 0,
+            stored: None,
+            answered: 0,
         })
     }
 
@@ -81,6 +88,9 @@ impl Conversation {
                 hashes.push(hash);
                 self.fragments.push(Fragment { sent, kept });
             }
+            if message.role == Role::Assistant {
+                self.answered = self.fragments.len();
+            }
         }
         self.messages = messages.len();
         Ok(Added {
@@ -96,6 +106,17 @@ impl Conversation {
         self.fragments.clear();
         self.chain = Chain::default();
         self.messages = 0;
+        self.stored = None;
+    }
+
+    /// The provider stored its answer under this id; `None` where it did not, so that everything is said again.
+    pub(crate) fn stored(&mut self, response_id: Option<String>) {
+        self.stored = response_id;
+    }
+
+    /// The stored answer that the next request goes on from.
+    pub(crate) fn previous_response_id(&self) -> Option<&str> {
+        self.stored.as_deref()
     }
 
     pub(crate) fn frame_hash(&self) -> Hash {
@@ -104,7 +125,7 @@ impl Conversation {
 
     /// The body as sent.
     pub(crate) fn body(&self) -> Vec<u8> {
-        self.frame.body(&self.fragments)
+        self.framed(&self.frame, &self.fragments)
     }
 
     /// The body as kept, which is the body as sent unless something in it was redacted.
@@ -117,6 +138,13 @@ impl Conversation {
             .iter()
             .map(|fragment| fragment.kept.as_deref().unwrap_or(&fragment.sent))
             .collect();
-        Cow::Owned(self.kept_frame.as_ref().unwrap_or(&self.frame).body(&kept))
+        Cow::Owned(self.framed(self.kept_frame.as_ref().unwrap_or(&self.frame), &kept))
+    }
+
+    fn framed(&self, frame: &Frame, fragments: &[impl AsRef<str>]) -> Vec<u8> {
+        match &self.stored {
+            None => frame.body(fragments),
+            Some(id) => frame.body_after(id, fragments.get(self.answered..).unwrap_or_default()),
+        }
     }
 }

@@ -190,6 +190,7 @@ impl Driver<'_> {
             head: added.head,
             depth: added.depth,
             frame: self.conversation.frame_hash(),
+            previous_response_id: self.conversation.previous_response_id().map(str::to_owned),
             body_bytes: kept.len() as u64,
             body_hash: Hash::of(&kept),
             heard: Vec::new(),
@@ -199,6 +200,10 @@ impl Driver<'_> {
         let answer = self.send(&setup.model, &request, true).await;
         let by = (&setup.model, setup.config.model.price);
         let fact = self.take_answer(by, (turn, attempt), stream, answer)?;
+        if setup.config.model.store {
+            let answer = fact.response.as_ref();
+            self.conversation.stored(answer.and_then(|response| response.response_id.clone()));
+        }
         self.record(Fact::ModelAnswered(Box::new(fact)))
     }
 

@@ -45,6 +45,9 @@ pub struct CallSpec {
     /// Whether the frame is marked for the provider's prompt cache, on a wire that has such marks.
     #[serde(default)]
     pub cache: bool,
+    /// Whether the provider is to store what is said, so that a request can go on from the answer before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub store: bool,
     /// JSON Schema that the model's text must fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
@@ -100,6 +103,17 @@ impl Frame {
             body.extend_from_slice(fragment.as_ref().as_bytes());
         }
         body.extend_from_slice(self.tail.as_bytes());
+        body
+    }
+
+    /// The body of a request that goes on from a stored answer: with what was said since, and the answer's id.
+    #[must_use]
+    pub fn body_after(&self, response_id: &str, fragments: &[impl AsRef<str>]) -> Vec<u8> {
+        let mut body = self.body(fragments);
+        // The last brace closes the body, whatever the wire's members are.
+        body.pop();
+        let id = Value::String(response_id.to_owned());
+        body.extend_from_slice(format!(",\"previous_response_id\":{id}}}").as_bytes());
         body
     }
 }

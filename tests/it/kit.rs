@@ -361,15 +361,29 @@ pub(crate) fn requests(tape: &Tape) -> Vec<RequestSeen> {
             fragments.clear();
         }
         fragments.extend(fact.fragments.iter().map(|hash| tape.text(hash).unwrap()));
-        let body = Frame::from_stored(tape.text(&fact.frame).unwrap()).unwrap().body(&fragments);
+        let frame = Frame::from_stored(tape.text(&fact.frame).unwrap()).unwrap();
+        let whole = frame.body(&fragments);
+        let body = match &fact.previous_response_id {
+            Some(id) => frame.body_after(id, since_the_last_answer(&fragments)),
+            None => whole.clone(),
+        };
         assert_eq!(Hash::of(&body), fact.body_hash, "line {}: the body is not what was sent", line.seq + 1);
-        let json = serde_json::from_slice(&body).unwrap();
+        let json = serde_json::from_slice(&whole).unwrap();
         let (endpoint, headers) = (fact.endpoint.clone(), BTreeMap::new());
         requests.push(RequestSeen { wire, endpoint, headers, body, json, nth: requests.len() });
         let wrong = loopback::check::violations(&requests[requests.len() - 1]);
         assert_eq!(wrong, [""; 0], "line {} of {}", line.seq + 1, tape.path().display());
     }
     requests
+}
+
+/// The items of the Responses wire behind the model's own.
+fn since_the_last_answer<'a>(items: &'a [&'a str]) -> &'a [&'a str] {
+    let is_models = |item: &&str| {
+        let item: serde_json::Value = serde_json::from_str(item).unwrap();
+        item["role"] == "assistant" || item["role"].is_null() && item["type"] != "function_call_output"
+    };
+    &items[items.iter().rposition(is_models).map_or(0, |at| at + 1)..]
 }
 
 /// The tape is rebuilt fact for fact and byte for byte.

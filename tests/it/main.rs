@@ -36,6 +36,7 @@ mod scenario;
 mod session;
 mod stage_order;
 mod stop;
+mod stored;
 mod strike;
 mod surface;
 mod tau_bench;

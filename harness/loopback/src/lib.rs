@@ -8,6 +8,7 @@ pub mod check;
 pub mod play;
 pub mod request;
 pub mod server;
+mod stored;
 
 pub use play::{Cuts, Play};
 pub use request::RequestSeen;

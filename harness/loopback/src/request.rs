@@ -14,7 +14,7 @@ pub struct RequestSeen {
     pub headers: BTreeMap<String, String>,
     /// The body's bytes.
     pub body: Vec<u8>,
-    /// The body, or null where it is not JSON.
+    /// The body, or null where it is not JSON; its list of messages begins with what the provider stored before.
     pub json: Value,
     /// How many requests for this model came before.
     pub nth: usize,

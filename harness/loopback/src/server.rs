@@ -5,6 +5,7 @@
 use crate::check::violations;
 use crate::play::{Play, first_bytes, pieces};
 use crate::request::RequestSeen;
+use crate::stored::Stored;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, State};
@@ -13,7 +14,7 @@ use axum::routing::post;
 use axum::serve::ListenerExt as _;
 use futures::stream;
 use harness::model::scripted::{ScriptTurn, speak};
-use harness::model::{chat, gemini, messages, responses};
+use harness::model::{chat, fault, gemini, messages, responses};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,6 +54,7 @@ struct Seen {
     requests: Vec<RequestSeen>,
     violations: Vec<String>,
     by_model: BTreeMap<String, usize>,
+    stored: Stored,
 }
 
 impl fmt::Debug for Shared {
@@ -157,6 +159,13 @@ impl Shared {
 
     /// Keeps and checks a request, and asks the script about it unless it is wrong.
     fn play(&self, mut request: RequestSeen) -> (RequestSeen, Play) {
+        if let Err(unknown) = self.seen().stored.recall(&mut request) {
+            let message = format!("Previous response with id '{unknown}' not found.");
+            let mut error = responses::speak::error("invalid_request_error", &message);
+            error["error"]["code"] = Value::from(fault::FORGOTTEN);
+            self.seen().requests.push(request.clone());
+            return (request, Play::status(400, error.to_string(), None));
+        }
         let mut found = violations(&request);
         if request.wire == messages::NAME && !request.headers.contains_key("anthropic-version") {
             found.push("the header `anthropic-version` is missing".to_owned());
@@ -172,7 +181,9 @@ impl Shared {
             at
         };
         let play = if found.is_empty() {
-            (self.script)(&request)
+            let mut play = (self.script)(&request);
+            self.seen().stored.keep(&request, &mut play.turn);
+            play
         } else {
             refusal(request.wire, 400, &format!("request {at}: {}", found.join("; ")))
         };

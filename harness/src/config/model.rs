@@ -43,6 +43,10 @@ pub struct ModelTable {
     /// providers cache by themselves.
     #[serde(default, skip_serializing_if = "is_no")]
     pub cache: bool,
+    /// Whether a `responses` provider stores what is said: a request then bears the id of the answer before
+    /// (`previous_response_id`) and what was said since, instead of the whole conversation.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub store: bool,
     /// JSON Schema that the model's text must fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,

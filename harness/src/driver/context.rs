@@ -42,6 +42,7 @@ impl Driver<'_> {
             head: added.head,
             depth: added.depth,
             frame: side.frame_hash(),
+            previous_response_id: None,
             body_bytes: kept.len() as u64,
             body_hash: Hash::of(&kept),
             heard: Vec::new(),
@@ -66,6 +67,7 @@ impl Driver<'_> {
             temperature: table.temperature,
             stream: table.stream,
             cache: false,
+            store: false,
             output_schema: None,
             extra: table.extra,
         };

@@ -169,6 +169,7 @@ impl Driver<'_> {
         let hash = self.args_hash(&call.tool_name, &given);
         // Cut as it is kept, so that no cut goes through a secret and a replay of what is kept cuts alike.
         let kept = self.recorder.redactor().text(&executed.content);
+        let result_hash = result_hash(&kept);
         let content = match shown(&kept, self.run.config().budget.max_tool_result_chars) {
             Cow::Borrowed(_) => executed.content.clone(),
             Cow::Owned(cut) => cut,
@@ -187,7 +188,7 @@ impl Driver<'_> {
             result,
             shown,
             content,
-            result_hash: result_hash(&self.recorder.redactor().text(&executed.content)),
+            result_hash,
             error_class: executed.error_class,
             failure_stage: executed.failure_stage,
             permission,

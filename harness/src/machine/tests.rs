@@ -105,6 +105,7 @@ impl Told {
             depth: 0,
             frame: NO_HASH,
             body_bytes: 0,
+            previous_response_id: None,
             body_hash: NO_HASH,
             heard: Vec::new(),
         }));

@@ -13,6 +13,9 @@ use trace::outcome::FaultClass;
 /// Longest message kept of a provider's own words, in characters.
 pub const MAX_MESSAGE_CHARS: usize = 2000;
 
+/// The code of an answer that the provider stored once and has no more.
+pub const FORGOTTEN: &str = "previous_response_not_found";
+
 /// What the providers' words for an error say about its class.
 const WORDS: &[(&str, FaultClass)] = &[
     ("context_length_exceeded", FaultClass::Overflow),
@@ -31,6 +34,8 @@ const WORDS: &[(&str, FaultClass)] = &[
     ("api_error", FaultClass::Transient),
     ("server_error", FaultClass::Transient),
     ("timeout_error", FaultClass::Transient),
+    // The next attempt says everything again.
+    (FORGOTTEN, FaultClass::Transient),
 ];
 
 /// The fault of an HTTP answer outside 2xx.
@@ -70,6 +75,7 @@ fn class_of_status(status: u16, error: &ProviderError) -> FaultClass {
         (429, Some(FaultClass::Permanent)) => FaultClass::Permanent,
         (408 | 429 | 500..=599, _) => FaultClass::Transient,
         (_, Some(FaultClass::Transient)) if error.kind == "overloaded_error" => FaultClass::Transient,
+        (400 | 404, Some(FaultClass::Transient)) if error.code == FORGOTTEN => FaultClass::Transient,
         _ => FaultClass::Permanent,
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Place in the flow: the driver encodes with [`Responses`], a transport carries the bytes, [`Responses`] decodes
 //! them. [`encode`] writes items, [`decode`] reads whole answers, [`stream`] streamed ones, [`speak`] is the
-//! server's side for scripts and tests. The provider keeps nothing (`store` is false): the loop sends the whole
-//! conversation with every request, as on the other wires, so that a tape holds all that a model was shown.
+//! server's side for scripts and tests. Unless told otherwise the provider keeps nothing (`store` is false): the loop
+//! sends the whole conversation with every request, as on the other wires. With `store` a request goes on from the
+//! answer before by its id. A tape holds all that a model was shown either way.
 
 pub mod decode;
 pub mod encode;
@@ -45,7 +46,7 @@ impl Wire for Responses {
     fn frame(&self, spec: &CallSpec) -> Frame {
         let mut members = Map::new();
         members.insert("model".to_owned(), json!(spec.model));
-        members.insert("store".to_owned(), json!(false));
+        members.insert("store".to_owned(), json!(spec.store));
         if !spec.system.is_empty() {
             members.insert("instructions".to_owned(), json!(spec.system));
         }
@@ -64,7 +65,7 @@ impl Wire for Responses {
             members.insert("text".to_owned(), json!({"format": format}));
         }
         // What is not stored there comes back only encrypted. A model that does not reason refuses to be asked.
-        if spec.extra.contains_key("reasoning") {
+        if !spec.store && spec.extra.contains_key("reasoning") {
             members.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
         }
         frame::around(self.list(), members, spec)

@@ -48,7 +48,7 @@ struct Ledger(Arc<Mutex<Cost>>);
 impl Disk for Ledger {
     fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let mut cost = self.0.lock().expect("nobody panics");
-        cost.lines += 1;
+        cost.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         cost.tape_bytes += bytes.len() as u64;
         Ok(())
     }

@@ -213,6 +213,9 @@ pub struct ModelAsked {
     pub depth: u32,
     /// Blob: the body without its messages.
     pub frame: Hash,
+    /// The stored answer that the body goes on from; the body then bears only what was said since that answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_response_id: Option<String>,
     /// Length of the body in bytes: as sent, unless something in it was redacted.
     pub body_bytes: u64,
     /// BLAKE3 of the same body.

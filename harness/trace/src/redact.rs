@@ -68,10 +68,11 @@ impl Redactor {
     /// The text without secrets; borrowed where there are none.
     #[must_use]
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let hits = self.any.matches(text);
-        if !hits.matched_any() {
+        // Nearly every text holds no secret: that is asked first, since to tell which patterns match takes twice as long.
+        if !self.any.is_match(text) {
             return Cow::Borrowed(text);
         }
+        let hits = self.any.matches(text);
         let mut clean = Cow::Borrowed(text);
         for hit in &hits {
             let (name, pattern) = &self.patterns[hit];

@@ -7,8 +7,11 @@ use std::collections::BTreeSet;
 
 /// Adds what is wrong with the body.
 pub(super) fn check(body: &Value, found: &mut Vec<String>) {
-    if body["store"] != false && body.get("previous_response_id").is_none() {
-        found.push("`store` is not false: the provider would keep what the loop sends whole".to_owned());
+    if !body["store"].is_boolean() {
+        found.push("`store` is not said: the provider would keep everything".to_owned());
+    }
+    if body["store"] == false && body.get("previous_response_id").is_some() {
+        found.push("`previous_response_id` where nothing is stored".to_owned());
     }
     let mut seen = BTreeSet::new();
     for (at, one) in body["tools"].as_array().into_iter().flatten().enumerate() {
@@ -17,7 +20,8 @@ pub(super) fn check(body: &Value, found: &mut Vec<String>) {
         }
     }
     let input = body["input"].as_array().map(Vec::as_slice).unwrap_or_default();
-    input.iter().enumerate().for_each(|(at, item)| one(at, item, found));
+    let is_stored = body["store"] == true;
+    input.iter().enumerate().for_each(|(at, item)| one(at, item, is_stored, found));
     pairs(input, found);
 }
 
@@ -36,7 +40,7 @@ fn pairs(input: &[Value], found: &mut Vec<String>) {
     }
 }
 
-fn one(at: usize, item: &Value, found: &mut Vec<String>) {
+fn one(at: usize, item: &Value, is_stored: bool, found: &mut Vec<String>) {
     let text = |name: &str| item[name].as_str().is_some_and(|text| !text.is_empty());
     let wrong = match (item["type"].as_str(), item["role"].as_str()) {
         (None | Some("message"), Some("user" | "assistant" | "system" | "developer")) => {
@@ -50,9 +54,8 @@ fn one(at: usize, item: &Value, found: &mut Vec<String>) {
         (Some("function_call_output"), _) => {
             (!text("call_id") || !item["output"].is_string()).then_some("a malformed output")
         }
-        (Some("reasoning"), _) => {
-            (!text("encrypted_content")).then_some("reasoning that is stored nowhere and not encrypted")
-        }
+        (Some("reasoning"), _) => (!is_stored && !text("encrypted_content"))
+            .then_some("reasoning that is stored nowhere and not encrypted"),
         _ => None,
     };
     if let Some(wrong) = wrong {

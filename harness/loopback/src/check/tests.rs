@@ -183,7 +183,7 @@ fn unpaired_and_malformed_items_are_violations() {
         assert!(found.iter().any(|one| one.contains(words)), "{words}: {found:?}");
     }
     let kept = violations("responses", &json!({"model": "m", "input": [user]}));
-    only(&kept, "`store` is not false");
+    only(&kept, "`store` is not said");
 }
 
 fn gemini(contents: &Value) -> Vec<String> {

@@ -17,6 +17,7 @@ impl Told {
             depth: 0,
             frame: NO_HASH,
             body_bytes: 0,
+            previous_response_id: None,
             body_hash: NO_HASH,
             heard: Vec::new(),
         }

@@ -21,6 +21,7 @@ fn spec() -> CallSpec {
         temperature: Some(0.5),
         stream: true,
         cache: true,
+        store: false,
         output_schema: None,
         extra: Map::from_iter([("seed".to_owned(), json!(7)), ("messages".to_owned(), json!("no"))]),
     }

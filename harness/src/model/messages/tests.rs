@@ -20,6 +20,7 @@ fn spec() -> CallSpec {
         temperature: None,
         stream: true,
         cache: false,
+        store: false,
         output_schema: None,
         extra: Map::from_iter([("top_k".to_owned(), json!(7))]),
     }
