@@ -18,7 +18,7 @@ use trace::message::ToolCall;
 use trace::outcome::{FailureStage, ToolStatus};
 use trace::tape::TapeError;
 
-impl Driver<'_> {
+impl<'a> Driver<'a> {
     /// Runs a stage: intents in order, then all calls together, then results in order.
     ///
     /// A call that wants a person ends the stage before it: those before it have their results when the person is
@@ -36,7 +36,7 @@ impl Driver<'_> {
                 Err(Stopped::Refused(refusal)) => Err(refusal),
                 Ok((mut permit, spec)) => {
                     permit.allow(allowance.filter(|_| self.is_agent(&spec.name)));
-                    self.announce(&one, &permit, &spec)?;
+                    self.announce(&one, &permit, spec)?;
                     Ok((permit, spec))
                 }
             };
@@ -48,7 +48,7 @@ impl Driver<'_> {
                 Ok((permit, spec)) => {
                     let rule = format!("{}:{}", permit.verdict(), permit.rule());
                     let permit = permit.in_trace(trace_id, run_id);
-                    (one, hands.carry_out(permit, &spec).await, Some(rule), Some(spec))
+                    (one, hands.carry_out(permit, spec).await, Some(rule), Some(spec))
                 }
                 Err(refusal) => (one, refusal.executed, refusal.permission, None),
             }
@@ -57,7 +57,7 @@ impl Driver<'_> {
         for (one, executed, permission, spec) in results {
             match (&executed.needs, spec) {
                 (Some(needs), Some(spec)) => {
-                    let asked = self.question_of_tool(&one, &spec, needs);
+                    let asked = self.question_of_tool(&one, spec, needs);
                     self.record(Fact::PersonAsked(Box::new(asked)))?;
                 }
                 _ => self.finish(one.key, one.call, &executed, permission)?,
@@ -94,7 +94,7 @@ impl Driver<'_> {
 
     /// Finds the tool, checks the arguments against its schema, lets the tool check them, asks policy: in this order,
     /// and the first no is the result.
-    fn prepare(&self, one: &Planned) -> Result<(Permit, ToolSpec), Stopped> {
+    fn prepare(&self, one: &Planned) -> Result<(Permit, &'a ToolSpec), Stopped> {
         let toolbox = &self.setup.toolbox;
         let Some(spec) = toolbox.spec(&one.call.tool_name) else {
             let names: Vec<&str> = toolbox.names().collect();
@@ -122,7 +122,7 @@ impl Driver<'_> {
         match policy::decide(&self.setup.config.policy, &matter, &own) {
             Decision::Allow(mut permit) => {
                 permit.show(self.situation(one));
-                Ok((permit, spec.clone()))
+                Ok((permit, spec))
             }
             Decision::Ask { rule, reason } => {
                 Err(Stopped::Ask(Box::new(self.approval(one, spec, rule, reason))))
