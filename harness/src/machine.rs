@@ -169,20 +169,21 @@ impl Run {
             _ if self.is_stopping() => Step::Done(Box::new(self.outcome(self.state.stop.as_ref()))),
             Phase::Asked { turn, attempt } => Step::Ask { turn: *turn, attempt: *attempt },
             Phase::Backoff { turn, attempt, ms } => Step::Wait { turn: *turn, attempt: *attempt, ms: *ms },
-            Phase::Again { turn, attempt } => self.ask(*turn, *attempt),
-            Phase::Ready | Phase::Begin => match limit::exceeded(&self.config.budget, &self.state) {
-                Some(stop) => self.done(&stop),
-                None => self.ask(self.state.turns + 1, 1),
-            },
+            Phase::Again { turn, attempt } => {
+                self.ask(limit::used_up(&self.config.budget, &self.state), *turn, *attempt)
+            }
+            Phase::Ready | Phase::Begin => {
+                self.ask(limit::exceeded(&self.config.budget, &self.state), self.state.turns + 1, 1)
+            }
         }
     }
 
-    /// Budget was checked: compact if needed, reserve, ask.
-    fn ask(&self, turn: u32, attempt: u32) -> Step {
-        if let Some(step) = self.before_asking(turn) {
+    /// Stop at a limit, else compact if needed, reserve, ask.
+    fn ask(&self, limit: Option<Stop>, turn: u32, attempt: u32) -> Step {
+        if let Some(step) = limit.map(|stop| self.done(&stop)).or_else(|| self.before_asking(turn)) {
             return step;
         }
-        match limit::unreserved(&self.config, &self.state, || self.next_tokens()) {
+        match limit::unreserved(&self.config, &self.config.model, &self.state, || self.next_tokens()) {
             Some(stop) => self.done(&stop),
             None => Step::Ask { turn, attempt },
         }

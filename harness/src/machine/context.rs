@@ -100,7 +100,7 @@ impl Run {
         };
         let view = match table.strategy {
             Strategy::Summarise if self.state.compactions == 0 => match &self.state.summary {
-                None => match summarise::request(&items, keep, pinned) {
+                None => match summarise::request(&items, keep, pinned).filter(|words| self.affords(words)) {
                     Some(messages) => return Some(Step::Summarise { turn, messages }),
                     None => pruned(keep),
                 },
@@ -139,6 +139,12 @@ impl Run {
             () if table.every_turns.is_some_and(|every| new >= every as usize) => Some("every_turns"),
             () => None,
         }
+    }
+
+    /// Whether a summary of these messages has room in every budget.
+    fn affords(&self, words: &[Message]) -> bool {
+        let model = self.config.context_model();
+        super::limit::unreserved(&self.config, &model, &self.state, || tokens(words)).is_none()
     }
 
     /// What the run is asked to do, and what the model said last.

@@ -128,4 +128,65 @@ mod tests {
             assert!(!outcome.evidence.detail.is_empty());
         }
     }
+
+    #[test]
+    fn a_stop_is_told_in_one_sentence() {
+        let state = State { turns: 4, ..State::default() };
+        let plain = |reason, trigger: &str| Stop::new(reason, trigger);
+        let text_only = crate::machine::reserved::TEXT_ONLY;
+        for (stop, wanted) in [
+            (
+                Stop::limit(StopReason::MaxTurns, "max_model_turns", 4.0, 4.0),
+                "max_model_turns is 4, 4 used after 4 turns",
+            ),
+            (plain(StopReason::Completed, "end_turn"), "the model ended its turn with an answer on turn 4"),
+            (plain(StopReason::Aborted, "interrupt"), "interrupt on turn 4"),
+            (
+                plain(StopReason::OutputTruncated, "length"),
+                "two answers in a row were cut off at the output limit",
+            ),
+            (
+                plain(StopReason::NoFinalAnswer, "none"),
+                "turn 4 had neither an answer nor a tool call, after a reminder",
+            ),
+            (
+                plain(StopReason::NoFinalAnswer, text_only),
+                "turn 4 answered in text where only final_answer ends the run, after a reminder",
+            ),
+            (plain(StopReason::Refused, "refusal"), "refused (refusal) on turn 4"),
+            (
+                Stop { detail: Some("in other words".to_owned()), ..plain(StopReason::Refused, "") },
+                "in other words",
+            ),
+        ] {
+            assert_eq!(outcome(&state, Some(&stop)).evidence.detail, wanted);
+        }
+        let unknown = outcome(&state, None);
+        assert_eq!((unknown.stop_reason, unknown.trigger.as_str()), (StopReason::Unknown, "none"));
+    }
+
+    #[test]
+    fn the_span_to_look_at_first_is_the_call_that_caused_it_or_the_last_model_call() {
+        let run = trace::id::RunId::from_draw(1);
+        let begun = State { run_id: Some(run.clone()), turns: 2, ..State::default() };
+        let stop = Stop::new(StopReason::FatalToolError, "x");
+        let key = trace::id::CallKey { turn: 1, index: 3 };
+        let of_call = Stop { call: Some(key), ..stop.clone() };
+        let own = Stop { spans: vec![SpanId::new([9; 8])], ..stop.clone() };
+        let spans = |state: &State, stop: &Stop| outcome(state, Some(stop)).evidence.spans;
+        assert_eq!(spans(&begun, &of_call), [run.span(operation::EXECUTE_TOOL, 1, 3)]);
+        assert_eq!(spans(&begun, &stop), [run.span(operation::CHAT, 2, 0)]);
+        assert_eq!(spans(&begun, &own), own.spans);
+        assert_eq!(spans(&State { turns: 0, ..begun }, &stop), []);
+        assert_eq!(spans(&State { turns: 2, ..State::default() }, &stop), []);
+    }
+
+    #[test]
+    fn what_is_neither_done_nor_failed_can_go_on() {
+        for reason in StopReason::ALL {
+            let outcome = outcome(&State::default(), Some(&Stop::new(*reason, "x")));
+            let over = matches!(outcome.status, RunStatus::Completed | RunStatus::Failed);
+            assert_eq!(outcome.evidence.resumable, !over, "{reason}");
+        }
+    }
 }

@@ -134,6 +134,7 @@ mod tests {
         use Decision::*;
         let complete = |trigger: &str| Complete { trigger: trigger.to_owned() };
         let other = Finish::Other("eos".to_owned());
+        let (unnamed, long) = (Finish::Other(String::new()), Finish::Other("x".repeat(41)));
         let rows = [
             ("end with text completes", &Finish::EndTurn, 0, "hi", complete("end_turn")),
             ("end with nothing is reminded", &Finish::EndTurn, 0, " ", Nudge(NUDGE)),
@@ -152,6 +153,18 @@ mod tests {
             ("a cut answer runs none of its calls", &Finish::Length, 1, "hi", RefuseTruncated),
             ("a cut text is asked for again", &Finish::Length, 0, "hi", Truncated),
             ("a pause is sent again", &Finish::PauseTurn, 0, "hi", Resend),
+            ("a pause with calls runs them", &Finish::PauseTurn, 1, "", RunTools { reconciled: true }),
+            ("a stop sequence with nothing is reminded", &Finish::StopSequence, 0, "", Nudge(NUDGE)),
+            ("an unknown word with nothing is reminded", &other, 0, "\n", Nudge(NUDGE)),
+            ("no word at all with text completes", &unnamed, 0, "hi", complete("unnamed")),
+            ("a long word is cut", &long, 0, "hi", complete(&format!("{}…", "x".repeat(40)))),
+            (
+                "a full context stops, whatever calls it had room for",
+                &Finish::ContextFull,
+                1,
+                "",
+                stop(StopReason::ContextExhausted, "context_full"),
+            ),
             ("a refusal stops", &Finish::Refusal, 0, "no", stop(StopReason::Refused, "refusal")),
             ("a refusal with calls stops", &Finish::Refusal, 1, "no", stop(StopReason::Refused, "refusal")),
             (
@@ -174,6 +187,16 @@ mod tests {
         assert_eq!(decide(&twice), stop(StopReason::OutputTruncated, "length"));
         let lying = Seen { hit_output_cap: true, ..seen(&Finish::ToolUse, 1, "") };
         assert_eq!(decide(&lying), Decision::RefuseTruncated);
+    }
+
+    #[test]
+    fn what_a_full_context_cut_off_is_not_carried_out() {
+        assert_eq!((cut_off(0), cut_off(1)), (Decision::Truncated, Decision::RefuseTruncated));
+    }
+
+    #[test]
+    fn a_text_is_cut_at_characters_and_only_where_it_is_too_long() {
+        assert_eq!((clip("grün", 4), clip("grün", 3)), ("grün".to_owned(), "grü…".to_owned()));
     }
 
     #[test]

@@ -122,11 +122,9 @@ fn check(config: &AgentConfig, state: &State, goal: &Goal) -> Check {
 #[expect(clippy::cast_precision_loss, reason = "shares are read by people")]
 fn used(config: &AgentConfig, state: &State) -> f64 {
     let budget = &config.budget;
-    let share = |used: f64, limit: f64| if limit > 0.0 { used / limit } else { 1.0 };
-    let turns = share(state.turns.into(), budget.max_model_turns.into());
-    let tokens = budget
-        .max_total_tokens
-        .map_or(0.0, |limit| share(state.usage.total().unwrap_or(0) as f64, limit as f64));
-    let cost = budget.max_total_cost.map_or(0.0, |limit| share(state.cost_usd.unwrap_or(0.0), limit));
+    let turns = f64::from(state.turns) / f64::from(budget.max_model_turns);
+    let used = state.usage.total().unwrap_or(0) as f64;
+    let tokens = budget.max_total_tokens.map_or(0.0, |limit| used / limit as f64);
+    let cost = budget.max_total_cost.map_or(0.0, |limit| state.cost_usd.unwrap_or(0.0) / limit);
     turns.max(tokens).max(cost)
 }

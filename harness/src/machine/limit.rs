@@ -1,13 +1,26 @@
 //! Which limits are used up. Every limit has a name, a default and a test.
 
 use super::state::{State, Stop};
-use crate::config::{AgentConfig, Budget};
+use crate::config::{AgentConfig, Budget, ModelTable};
 use trace::message::Usage;
 use trace::outcome::StopReason;
 use trace::rule::repeated_call;
 
-/// The limit to report before the model is asked again, if any is used up; of several the strongest reason.
+/// The limit to report before the next turn, if any is used up; of several the strongest reason.
 pub(super) fn exceeded(budget: &Budget, state: &State) -> Option<Stop> {
+    let turns = (state.turns >= budget.max_model_turns).then(|| {
+        Stop::limit(
+            StopReason::MaxTurns,
+            "max_model_turns",
+            budget.max_model_turns.into(),
+            state.turns.into(),
+        )
+    });
+    used_up(budget, state).into_iter().chain(turns).min_by_key(|stop| stop.reason)
+}
+
+/// The same before the next attempt of a turn, which counts already.
+pub(super) fn used_up(budget: &Budget, state: &State) -> Option<Stop> {
     let usage = spent(state);
     let tokens = [
         ("max_input_tokens", budget.max_input_tokens, usage.input_tokens),
@@ -23,17 +36,9 @@ pub(super) fn exceeded(budget: &Budget, state: &State) -> Option<Stop> {
         let used = cost(state);
         (used >= limit).then(|| Stop::limit(StopReason::BudgetExceeded, "max_total_cost", limit, used))
     });
-    let turns = (state.turns >= budget.max_model_turns).then(|| {
-        Stop::limit(
-            StopReason::MaxTurns,
-            "max_model_turns",
-            budget.max_model_turns.into(),
-            state.turns.into(),
-        )
-    });
     let wall = (elapsed_ms(state) >= budget.max_wall_time_seconds.saturating_mul(1000))
         .then(|| wall_time(budget, state));
-    wall.into_iter().chain(spent).chain(cost).chain(turns).min_by_key(|stop| stop.reason)
+    wall.into_iter().chain(spent).chain(cost).min_by_key(|stop| stop.reason)
 }
 
 /// Tokens of the run and of those that were its calls.
@@ -53,9 +58,15 @@ pub(super) fn reserves(config: &AgentConfig) -> bool {
     config.budget.reserve == Some(true) && config.model.max_output_tokens.is_some()
 }
 
-/// The budget that has no room for one more call: its input as estimated and the longest answer it may give.
-pub(super) fn unreserved(config: &AgentConfig, state: &State, next_tokens: impl Fn() -> u64) -> Option<Stop> {
-    let output = config.model.max_output_tokens.filter(|_| reserves(config))?;
+/// The budget that has no room for one more call of this model: its input as estimated and the longest answer it may
+/// give.
+pub(super) fn unreserved(
+    config: &AgentConfig,
+    model: &ModelTable,
+    state: &State,
+    next_tokens: impl Fn() -> u64,
+) -> Option<Stop> {
+    let output = model.max_output_tokens.filter(|_| config.budget.reserve == Some(true))?;
     let (budget, used, input) = (&config.budget, spent(state), next_tokens());
     let needs = [
         ("max_input_tokens", budget.max_input_tokens, used.input_tokens, input),
@@ -67,7 +78,7 @@ pub(super) fn unreserved(config: &AgentConfig, state: &State, next_tokens: impl 
         (used.saturating_add(need) > limit).then(|| no_room(name, figure(limit), figure(used), figure(need)))
     });
     tokens.or_else(|| {
-        let (limit, price) = (budget.max_total_cost?, config.model.price?);
+        let (limit, price) = (budget.max_total_cost?, model.price?);
         let usage = Usage { input_tokens: Some(input), output_tokens: Some(output), ..Usage::default() };
         let (used, need) = (cost(state), price.cost_usd(&usage)?);
         (used + need > limit).then(|| no_room("max_total_cost", limit, used, need))
@@ -86,7 +97,8 @@ pub(super) fn wall_time(budget: &Budget, state: &State) -> Stop {
     Stop::limit(StopReason::Timeout, "max_wall_time_seconds", limit, figure(elapsed_ms(state)) / 1e3)
 }
 
-/// The stop to decide when all results of a turn are in.
+/// The stop to decide when all results of a turn are in. Where a rule ends the run here, the limits that the next turn
+/// would have met hold at once with it, so the strongest of all is told.
 pub(super) fn after_tools(config: &AgentConfig, state: &State) -> Option<Stop> {
     let budget = &config.budget;
     let over = (state.over_budget > 0 && ran(state) >= budget.max_tool_calls).then(|| {
@@ -100,8 +112,9 @@ pub(super) fn after_tools(config: &AgentConfig, state: &State) -> Option<Stop> {
         let limit = f64::from(config.loop_.max_unknown_tools);
         Stop::limit(StopReason::ErrorBudget, "max_unknown_tools", limit, state.unknown_tools.into())
     });
-    let cut = (state.truncated_in_a_row > 1).then(|| Stop::new(StopReason::OutputTruncated, "length"));
-    [over, errors, unknown, cut, repeated(config, state)].into_iter().flatten().min_by_key(|stop| stop.reason)
+    let rules = [over, errors, unknown, repeated(config, state)].into_iter().flatten();
+    let rule = rules.min_by_key(|stop| stop.reason)?;
+    [rule].into_iter().chain(exceeded(budget, state)).min_by_key(|stop| stop.reason)
 }
 
 /// The rule that also pages people, asked about this run.

@@ -9,7 +9,6 @@ use super::{Refused, Run, Step};
 use crate::policy::Spoken;
 use crate::policy::approval::{self, Approvals};
 use std::collections::BTreeMap;
-use trace::attribute::operation;
 use trace::fact::{PersonAnswered, PersonAsked, Ruling, Wants};
 use trace::id::{CallKey, RunId};
 use trace::message::ToolCall;
@@ -182,10 +181,6 @@ fn stop(run: Option<&RunId>, asked: &PersonAsked) -> Stop {
     Stop {
         detail: Some(detail),
         next_safe_action: Some(next),
-        spans: run
-            .map(|run| run.span(operation::EXECUTE_TOOL, asked.key.turn, asked.key.index))
-            .into_iter()
-            .collect(),
         call: Some(asked.key),
         ..Stop::new(reason, asked.rule.clone())
     }

@@ -74,6 +74,13 @@ mod tests {
             (FaultClass::Overflow, [None; 4]),
         ] {
             assert_eq!(pauses(class, None), wanted, "{class}");
+            let of_tool = |most| [1, 2, 3, 4].map(|attempt| tool_pause_ms(class, attempt, most));
+            assert_eq!(of_tool(9).to_vec(), wanted, "{class} of a tool");
+            assert_eq!(
+                of_tool(1),
+                [wanted[0], None, None, None],
+                "{class} of a tool that may be tried once more"
+            );
         }
     }
 
@@ -87,6 +94,7 @@ mod tests {
     fn a_budget_of_no_retries_means_none() {
         let budget = Budget { max_retries_per_model_call: 0, ..Budget::default() };
         let fault = Fault::new(FaultClass::Transient, "x");
-        assert_eq!(after(&budget, &State::default(), 1, &fault).unwrap_err().trigger, "retries_exhausted");
+        let stop = after(&budget, &State::default(), 1, &fault).unwrap_err();
+        assert_eq!((stop.trigger.as_str(), stop.detail.as_deref()), ("retries_exhausted", Some("x")));
     }
 }

@@ -321,6 +321,8 @@ impl State {
             Some(FailureStage::UnknownTool) => self.unknown_tools += 1,
             Some(FailureStage::Validation | FailureStage::Permission) => {}
             Some(FailureStage::Budget) => self.over_budget += 1,
+            // It was given up before it began.
+            None if fact.status == ToolStatus::Cancelled => {}
             None | Some(FailureStage::Execution | FailureStage::Timeout) => {
                 *self.ran.entry(fact.tool_name.clone()).or_default() += 1;
             }

@@ -1,7 +1,13 @@
 //! The machine alone, fed by hand: order of steps, limits, stops, and the fold.
 
+mod budget;
 mod context;
+mod goal;
+mod person;
+mod precedence;
 mod reserved;
+mod state;
+mod view;
 
 use super::*;
 use crate::tool::{Effect, Risk};
@@ -29,6 +35,18 @@ fn tool(name: &str, risk: Risk, effect: Effect) -> ToolSpec {
         effect,
         timeout_ms: 1000,
         output_schema: None,
+    }
+}
+
+/// An answer that asks for tools, and what it costs.
+fn answer(parts: Vec<Part>) -> Response {
+    Response {
+        response_id: None,
+        response_model: None,
+        parts,
+        finish: Finish::ToolUse,
+        finish_raw: None,
+        usage: Usage { input_tokens: Some(10), output_tokens: Some(5), ..Usage::default() },
     }
 }
 
@@ -122,10 +140,7 @@ impl Told {
                 arguments: (*arguments).to_owned(),
             })
         }));
-        let usage = Usage { input_tokens: Some(10), output_tokens: Some(5), ..Usage::default() };
-        let response =
-            Response { response_id: None, response_model: None, parts, finish, finish_raw: None, usage };
-        self.heard(Some(response), None)
+        self.heard(Some(Response { finish, ..answer(parts) }), None)
     }
 
     fn failed(&mut self, class: FaultClass) -> Vec<Event> {
@@ -133,6 +148,16 @@ impl Told {
     }
 
     fn heard(&mut self, response: Option<Response>, fault: Option<Fault>) -> Vec<Event> {
+        self.heard_for(response, fault, None)
+    }
+
+    /// Asks and hears this, at this price.
+    fn heard_for(
+        &mut self,
+        response: Option<Response>,
+        fault: Option<Fault>,
+        cost_usd: Option<f64>,
+    ) -> Vec<Event> {
         let (turn, attempt) = self.asked();
         self.feed(Fact::ModelAnswered(Box::new(ModelAnswered {
             turn,
@@ -146,7 +171,7 @@ impl Told {
             response,
             fault,
             latency_ns: 0,
-            cost_usd: None,
+            cost_usd,
         })))
     }
 
@@ -164,7 +189,19 @@ impl Told {
         error_class: Option<FaultClass>,
         result: &str,
     ) -> Vec<Event> {
-        self.feed(Fact::ToolFinished(Box::new(ToolFinished {
+        let fact = Self::result_of(key, call, status, failure_stage, error_class, result);
+        self.feed(Fact::ToolFinished(Box::new(fact)))
+    }
+
+    fn result_of(
+        key: CallKey,
+        call: &ToolCall,
+        status: ToolStatus,
+        failure_stage: Option<FailureStage>,
+        error_class: Option<FaultClass>,
+        result: &str,
+    ) -> ToolFinished {
+        ToolFinished {
             key,
             call_id: call.call_id.clone(),
             tool_name: call.tool_name.clone(),
@@ -181,12 +218,12 @@ impl Told {
             attempts: 1,
             latency_ns: 0,
             child: None,
-        })))
+        }
     }
 
     /// Runs whatever the machine plans, each with this result, until it asks again or ends.
     fn work(&mut self, status: ToolStatus, result: &str) {
-        loop {
+        for _ in 0..99 {
             match self.run.next() {
                 Step::Run(planned) => {
                     for one in planned {
@@ -201,6 +238,7 @@ impl Told {
                 _ => return,
             }
         }
+        panic!("the turn does not end");
     }
 
     fn planned(&self) -> Vec<(u32, String)> {
@@ -223,6 +261,23 @@ impl Told {
         let facts = self.facts.iter().map(|(at_ns, fact)| (*at_ns, fact));
         Run::fold(self.run.config.clone(), self.run.tools.clone(), facts)
     }
+}
+
+/// The intent of a call.
+fn begun(key: CallKey, call: &ToolCall) -> Fact {
+    Fact::ToolStarted(trace::fact::ToolStarted {
+        key,
+        call_id: call.call_id.clone(),
+        tool_name: call.tool_name.clone(),
+        arguments: call.arguments.clone(),
+        args_hash: NO_HASH,
+        permission: "allow".to_owned(),
+        permission_rule: String::new(),
+        idempotent: false,
+        synced: true,
+        allowance: None,
+        heard: Vec::new(),
+    })
 }
 
 fn stop_of(told: &Told) -> (StopReason, String) {
@@ -308,7 +363,7 @@ fn reads_run_together_up_to_the_cap_and_writes_alone() {
     let calls = [("look", "1"), ("peek", "2"), ("look", "3"), ("write", "4"), ("write", "5"), ("look", "6")];
     told.answered("", &calls, Finish::ToolUse);
     let mut stages = Vec::new();
-    while let Step::Run(planned) = told.run.next() {
+    while let (Step::Run(planned), true) = (told.run.next(), stages.len() < 9) {
         stages.push(planned.iter().map(|one| one.key.index).collect::<Vec<_>>());
         for one in planned {
             told.finished(one.key, &one.call, ToolStatus::Ok, &one.call.arguments);
@@ -358,6 +413,15 @@ fn three_equal_calls_with_equal_results_stop_the_run_and_a_changing_result_does_
         changing.work(ToolStatus::Ok, &format!("now {round}"));
     }
     assert_eq!(stop_of(&same), (StopReason::RepeatedCalls, "repeated_call".to_owned()));
+    let evidence = same.outcome().evidence;
+    let of_turn = |turn| RunId::from_draw(1).span("execute_tool", turn, 0);
+    assert_eq!(
+        evidence.detail,
+        "`look` was called 3 times in a row with the same arguments and the same result"
+    );
+    assert_eq!((evidence.threshold, evidence.observed), (Some(3.0), Some(3.0)));
+    assert_eq!((evidence.spans, evidence.tokens_wasted), ((1..=3).map(of_turn).collect(), Some(30)));
+    assert!(evidence.next_safe_action.unwrap().starts_with("tell the model why"));
     assert!(matches!(changing.run.next(), Step::Ask { .. }));
 }
 
@@ -375,16 +439,18 @@ fn a_polling_tool_may_repeat_and_a_threshold_of_zero_switches_the_rule_off() {
 
 #[test]
 fn calls_over_a_tools_budget_are_refused_and_the_run_goes_on() {
-    let mut told = Told::new("[budget]\nmax_calls_per_tool = 1");
-    told.answered("", &[("write", "1"), ("write", "2"), ("look", "3")], Finish::ToolUse);
-    assert_eq!(told.planned(), [(0, "write".to_owned())]);
-    let Step::Run(planned) = told.run.next() else { panic!("runs") };
-    told.finished(planned[0].key, &planned[0].call, ToolStatus::Ok, "r");
-    let Step::Refuse(refused) = told.run.next() else { panic!("refuses") };
-    assert_eq!((refused[0].key.index, refused[0].stage), (1, Some(FailureStage::Budget)));
-    assert!(refused[0].message.contains("Use a different approach"));
-    told.work(ToolStatus::Ok, "r");
-    assert!(matches!(told.run.next(), Step::Ask { turn: 2, .. }));
+    for name in ["write", "peek"] {
+        let mut told = Told::new("[budget]\nmax_calls_per_tool = 1");
+        told.answered("", &[(name, "1"), (name, "2"), ("look", "3")], Finish::ToolUse);
+        assert_eq!(told.planned(), [(0, name.to_owned())], "what may run runs first");
+        let Step::Run(planned) = told.run.next() else { panic!("runs") };
+        told.finished(planned[0].key, &planned[0].call, ToolStatus::Ok, "r");
+        let Step::Refuse(refused) = told.run.next() else { panic!("refuses") };
+        assert_eq!((refused[0].key.index, refused[0].stage), (1, Some(FailureStage::Budget)));
+        assert!(refused[0].message.contains("Use a different approach"));
+        told.work(ToolStatus::Ok, "r");
+        assert!(matches!(told.run.next(), Step::Ask { turn: 2, .. }));
+    }
 }
 
 #[test]
@@ -394,6 +460,55 @@ fn the_runs_budget_of_tool_calls_ends_the_run_after_every_call_has_its_result() 
     told.work(ToolStatus::Ok, "r");
     assert_eq!(stop_of(&told), (StopReason::BudgetExceeded, "max_tool_calls".to_owned()));
     assert_eq!(told.outcome().tool_calls, 2);
+
+    let mut told = Told::new("[budget]\nmax_tool_calls = 2");
+    told.answered("", &[("write", "1"), ("write", "2")], Finish::ToolUse);
+    told.work(ToolStatus::Ok, "r");
+    assert!(matches!(told.run.next(), Step::Ask { turn: 2, .. }), "the last call that there is may be used");
+}
+
+/// The run ends as it must, and goes on with what a person says.
+fn end_and_resume(told: &mut Told) {
+    let outcome = told.outcome();
+    told.feed(Fact::RunEnded(Box::new(RunEnded { outcome, heard: Vec::new() })));
+    let resumed = Resumed { budget: None, limits: BTreeMap::new(), heard: Vec::new() };
+    told.feed(Fact::Resumed(Box::new(resumed)));
+}
+
+#[test]
+fn a_run_that_a_rule_stopped_goes_on_with_fresh_counts() {
+    let mut told = Told::new("[budget]\nmax_errors = 0");
+    told.answered("", &[("look", "1"), ("nope", "2")], Finish::ToolUse);
+    told.work(ToolStatus::Error, "no");
+    assert_eq!(stop_of(&told).0, StopReason::ErrorBudget);
+    end_and_resume(&mut told);
+    let state = told.run.state();
+    assert_eq!((state.errors, state.unknown_tools, state.calls.len(), state.turns), (0, 0, 0, 1));
+    assert!(matches!(told.run.next(), Step::Ask { turn: 2, .. }), "{:?}", told.run.next());
+    told.answered("", &[("look", "1")], Finish::ToolUse);
+    told.work(ToolStatus::Error, "no");
+    assert_eq!(stop_of(&told).0, StopReason::ErrorBudget, "and under the same rules");
+}
+
+#[test]
+fn an_attempt_that_was_cancelled_is_no_failure_of_the_model() {
+    let mut told = Told::new("");
+    assert_eq!(told.failed(FaultClass::Cancelled), []);
+    assert!(!told.run.is_stopping(), "why it was cancelled is the next fact");
+    told.feed(Fact::Cancelled(Cancelled { by: "interrupt".to_owned() }));
+    assert_eq!(stop_of(&told), (StopReason::Aborted, "interrupt".to_owned()));
+}
+
+#[test]
+fn calls_that_never_began_are_not_charged_to_a_run_that_goes_on() {
+    let mut told = Told::new("[budget]\nmax_tool_calls = 1");
+    told.answered("", &[("write", "1")], Finish::ToolUse);
+    told.feed(Fact::Cancelled(Cancelled { by: "interrupt".to_owned() }));
+    told.work(ToolStatus::Ok, "r");
+    assert_eq!((stop_of(&told).0, told.run.state().ran.len()), (StopReason::Aborted, 0));
+    end_and_resume(&mut told);
+    told.answered("", &[("write", "1")], Finish::ToolUse);
+    assert_eq!(told.planned(), [(0, "write".to_owned())]);
 }
 
 #[test]
@@ -418,13 +533,15 @@ fn errors_over_the_budget_stop_and_unknown_tools_have_their_own() {
     }
     assert_eq!(stop_of(&told), (StopReason::ErrorBudget, "max_errors".to_owned()));
 
-    let mut told = Told::new("[loop]\nmax_unknown_tools = 0");
-    told.answered("", &[("nope", "{}")], Finish::ToolUse);
-    let Step::Run(planned) = told.run.next() else { panic!("runs") };
-    let stage = Some(FailureStage::UnknownTool);
-    let events =
-        told.finished_at(planned[0].key, &planned[0].call, ToolStatus::Error, stage, None, "no such tool");
-    assert!(events.contains(&Event::UnknownTool { tool_name: "nope".to_owned() }));
+    let mut told = Told::new("[loop]\nmax_unknown_tools = 1");
+    for n in 0..2 {
+        told.answered("", &[("nope", &format!("{n}"))], Finish::ToolUse);
+        let Step::Run(planned) = told.run.next() else { panic!("runs: one is forgiven") };
+        let stage = Some(FailureStage::UnknownTool);
+        let (key, call) = (planned[0].key, &planned[0].call);
+        let events = told.finished_at(key, call, ToolStatus::Error, stage, None, "no such tool");
+        assert!(events.contains(&Event::UnknownTool { tool_name: "nope".to_owned() }));
+    }
     assert_eq!(stop_of(&told), (StopReason::ErrorBudget, "max_unknown_tools".to_owned()));
 }
 
@@ -446,7 +563,9 @@ fn a_fatal_tool_error_stops_after_the_siblings_have_their_results() {
     assert_eq!(refused[0].status, ToolStatus::Cancelled);
     told.work(ToolStatus::Ok, "");
     assert_eq!(stop_of(&told).0, StopReason::FatalToolError);
-    assert!(told.outcome().evidence.detail.contains("broken"));
+    let evidence = told.outcome().evidence;
+    assert!(evidence.detail.contains("broken"));
+    assert_eq!(evidence.spans, [RunId::from_draw(1).span("execute_tool", key.turn, key.index)]);
 }
 
 #[test]
@@ -517,19 +636,7 @@ fn after_a_crash_a_started_call_is_unknown_unless_it_may_be_repeated() {
         let mut told = Told::new("");
         told.answered("", &[(name, "{}")], Finish::ToolUse);
         let Step::Run(planned) = told.run.next() else { panic!("runs") };
-        told.feed(Fact::ToolStarted(trace::fact::ToolStarted {
-            key: planned[0].key,
-            call_id: "c0".to_owned(),
-            tool_name: name.to_owned(),
-            arguments: "{}".to_owned(),
-            args_hash: NO_HASH,
-            permission: "allow".to_owned(),
-            permission_rule: String::new(),
-            idempotent: repeats,
-            synced: true,
-            allowance: None,
-            heard: Vec::new(),
-        }));
+        told.feed(begun(planned[0].key, &planned[0].call));
         match told.refolded().next() {
             Step::Run(_) => assert!(repeats, "{name} must not run twice"),
             Step::Refuse(refused) => {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::context::unpaired;
+use trace::redact::Redactor;
 
 impl Told {
     fn model_asked(turn: u32, attempt: u32) -> ModelAsked {
@@ -30,37 +31,40 @@ impl Told {
                 self.feed(Fact::Compacted(compacted));
             }
             Step::Summarise { turn, .. } => {
-                self.feed(Fact::SummaryAsked(Box::new(Self::model_asked(turn, 1))));
-                let response = summary.map(|text| Response {
-                    response_id: None,
-                    response_model: None,
-                    parts: vec![Part::Text { text: text.to_owned() }],
-                    finish: Finish::EndTurn,
-                    finish_raw: None,
-                    usage: Usage { input_tokens: Some(10), output_tokens: Some(5), ..Usage::default() },
-                });
-                let fault = response.is_none().then(|| Fault::new(FaultClass::Transient, "no"));
-                self.feed(Fact::SummaryAnswered(Box::new(ModelAnswered {
-                    turn,
-                    attempt: 1,
-                    status: Some(200),
-                    headers: BTreeMap::new(),
-                    body: None,
-                    recut: false,
-                    cut: false,
-                    chunks: Vec::new(),
-                    response,
-                    fault,
-                    latency_ns: 0,
-                    cost_usd: None,
-                })));
+                let usage = Usage { input_tokens: Some(10), output_tokens: Some(5), ..Usage::default() };
+                self.summarised(turn, summary.map(|text| (text, usage)), None);
             }
             other => panic!("makes no room: {other:?}"),
         }
     }
 
+    /// A summary is asked for and comes, or fails.
+    pub(super) fn summarised(&mut self, turn: u32, said: Option<(&str, Usage)>, cost_usd: Option<f64>) {
+        self.feed(Fact::SummaryAsked(Box::new(Self::model_asked(turn, 1))));
+        let response = said.map(|(text, usage)| Response {
+            usage,
+            finish: Finish::EndTurn,
+            ..answer(vec![Part::Text { text: text.to_owned() }])
+        });
+        let fault = response.is_none().then(|| Fault::new(FaultClass::Transient, "no"));
+        self.feed(Fact::SummaryAnswered(Box::new(ModelAnswered {
+            turn,
+            attempt: 1,
+            status: Some(200),
+            headers: BTreeMap::new(),
+            body: None,
+            recut: false,
+            cut: false,
+            chunks: Vec::new(),
+            response,
+            fault,
+            latency_ns: 0,
+            cost_usd,
+        })));
+    }
+
     /// A turn that looks something up, with this result.
-    fn looks(&mut self, result: &str) {
+    pub(super) fn looks(&mut self, result: &str) {
         self.answered("let me see", &[("look", &format!("{{\"n\":{}}}", self.facts.len()))], Finish::ToolUse);
         self.work(ToolStatus::Ok, result);
     }
@@ -80,10 +84,10 @@ impl Told {
     }
 }
 
-const LONG: &str =
+pub(super) const LONG: &str =
     "a result of some length: it says this and that, and then it says it once more, word for word";
 
-fn small(strategy: &str) -> String {
+pub(super) fn small(strategy: &str) -> String {
     format!(
         "[context]\nstrategy = \"{strategy}\"\nmax_tokens = 70\nkeep_turns = 1\n[loop]\nmax_identical_calls = 0"
     )
@@ -172,6 +176,10 @@ fn what_cannot_be_made_smaller_stops_the_run() {
         (StopReason::ContextExhausted, "context_not_smaller")
     );
     assert!(outcome.evidence.observed > outcome.evidence.threshold, "{:?}", outcome.evidence);
+    assert!(outcome.evidence.detail.contains("could only be brought to"), "{:?}", outcome.evidence);
+    let mut told = Told::new("[context]\nmax_tokens = 40");
+    told.looks(&LONG.repeat(3));
+    assert!(matches!(told.run.next(), Step::Ask { .. }), "without a strategy nothing is made smaller");
 }
 
 #[test]
@@ -187,6 +195,7 @@ fn no_more_than_two_compactions_follow_each_other() {
     told.make_room(None);
     let outcome = told.stopped();
     assert_eq!(outcome.stop_reason, StopReason::ContextExhausted, "{outcome:?}");
+    assert!(outcome.evidence.detail.starts_with("after 2 compactions in a row"), "{outcome:?}");
     assert_eq!(told.compactions().len(), 2);
 }
 
@@ -258,6 +267,7 @@ fn a_conversation_that_is_not_paired_is_never_sent() {
     let outcome = told.stopped();
     assert_eq!(outcome.trigger, "unpaired_calls");
     assert!(outcome.evidence.detail.contains("turn 2 was not asked"), "{}", outcome.evidence.detail);
+    assert!(outcome.evidence.next_safe_action.unwrap().contains("fault of loopdeck"));
 }
 
 #[test]
@@ -286,6 +296,86 @@ fn a_call_that_may_not_fit_is_not_started() {
     let mut told = Told::new("[budget]\nmax_total_tokens = 16");
     told.looks("r");
     assert!(matches!(told.run.next(), Step::Ask { .. }));
+}
+
+#[test]
+fn dollars_are_reserved_to_the_last_one() {
+    // A token is a dollar.
+    let priced = |limit: &str| {
+        let mut told = Told::new(&format!(
+            "max_output_tokens = 20\nprice = {{ input = 1000000.0, output = 1000000.0 }}\n[budget]\n{limit}"
+        ));
+        told.looks("r");
+        told
+    };
+    let need = priced("").run.next_tokens() + 20;
+    assert!(matches!(priced(&format!("max_total_cost = {need}.0")).run.next(), Step::Ask { .. }));
+    let outcome = priced(&format!("max_total_cost = {}.0", need - 1)).stopped();
+    assert_eq!(
+        (outcome.stop_reason, outcome.trigger.as_str()),
+        (StopReason::BudgetExceeded, "max_total_cost")
+    );
+}
+
+/// Every kind of part, each with this word in it.
+fn parts(word: &str) -> Vec<Part> {
+    let text = |before: &str| format!("{before} {word}");
+    let raw = |before: &str| serde_json::json!({ "said": text(before) });
+    vec![
+        Part::Text { text: text("text") },
+        Part::Reasoning { text: text("thought"), raw: Some(raw("thought")) },
+        Part::Reasoning { text: text("thought"), raw: None },
+        Part::Opaque { wire: "messages".to_owned(), raw: raw("opaque") },
+        Part::ToolCall(ToolCall {
+            call_id: "c0".to_owned(),
+            tool_name: "look".to_owned(),
+            arguments: raw("call").to_string(),
+        }),
+    ]
+}
+
+#[test]
+fn what_is_decided_of_the_context_hangs_on_no_secret() {
+    let redactor = Redactor::new([7; 32]).unwrap();
+    let secret = format!("sk-{}", "a".repeat(400));
+    let clean = redactor.text(&secret).into_owned();
+    let tell = |settings: &str, word: &str| {
+        let mut told = Told::new(settings);
+        told.heard(Some(answer(parts(word))), None);
+        told.work(ToolStatus::Ok, &format!("result {word}"));
+        told.run.keep(&redactor);
+        told
+    };
+    for settings in ["[context]\nstrategy = \"prune\"", "max_output_tokens = 20"] {
+        let (told, replayed) = (tell(settings, &secret), tell(settings, &clean));
+        assert_eq!(told.run.kept, replayed.run.state().messages, "{settings}");
+        assert_eq!(told.run.next_tokens(), replayed.run.next_tokens());
+        assert_ne!(told.run.state().messages, replayed.run.state().messages, "the model is shown the secret");
+    }
+    assert_eq!(tell("", &secret).run.kept, [], "where nothing is decided nothing is kept twice");
+
+    // The summary too.
+    let summarised = |word: &str| {
+        let mut told = Told::new(&small("summarise"));
+        (0..3).for_each(|_| told.looks(LONG));
+        told.make_room(Some(&format!("it was {word}")));
+        told.run.keep(&redactor);
+        told.run.next()
+    };
+    assert_eq!(summarised(&secret), summarised(&clean));
+    assert!(matches!(summarised(&secret), Step::Compact(one) if one.strategy == "summarise"));
+}
+
+#[test]
+fn what_is_said_after_the_last_look_at_secrets_is_kept_with_the_next() {
+    let redactor = Redactor::new([7; 32]).unwrap();
+    let mut told = Told::new("[context]\nstrategy = \"prune\"");
+    told.run.keep(&redactor);
+    let before = told.run.next_tokens();
+    told.looks(LONG);
+    assert!(told.run.next_tokens() > before, "as it is, until it is kept");
+    told.run.keep(&redactor);
+    assert_eq!(told.run.kept, told.run.state().messages);
 }
 
 #[test]

@@ -29,11 +29,14 @@ fn a_final_answer_completes_and_cannot_complete_does_not() {
     let outcome = told.outcome();
     assert_eq!((outcome.stop_reason, outcome.answer.as_deref()), (StopReason::Completed, Some("42")));
     assert_eq!((outcome.trigger.as_str(), outcome.turns, outcome.tool_calls), ("final_answer", 1, 1));
+    assert_eq!(outcome.evidence.spans, [RunId::from_draw(1).span("execute_tool", 1, 0)]);
     let mut told = Told::new(TOOL);
     called(&mut told, &[("cannot_complete", r#"{"reason":"no key"}"#)]);
     let outcome = told.outcome();
     assert_eq!((outcome.stop_reason, outcome.answer), (StopReason::CannotComplete, None));
     assert_eq!(outcome.evidence.detail, "the model says: no key");
+    let of_call = RunId::from_draw(1).span("execute_tool", 1, 0);
+    assert_eq!(outcome.evidence.spans, [of_call]);
 }
 
 #[test]
@@ -142,6 +145,8 @@ fn confidence_ends_a_run_from_its_threshold_on() {
     called(&mut told, &final_answer(r#"{"answer":"42","confidence":90.5}"#));
     let evidence = told.outcome().evidence;
     assert_eq!((evidence.threshold, evidence.observed), (Some(80.0), Some(90.5)));
+    assert_eq!(evidence.detail, "the model's confidence in its answer is 90.5, the threshold 80");
+    assert_eq!(evidence.spans, [RunId::from_draw(1).span("execute_tool", 1, 0)]);
 }
 
 #[test]
@@ -162,6 +167,7 @@ fn an_unexpected_answer_is_asked_for_again_and_too_many_stop_the_run() {
     let outcome = told.outcome();
     assert_eq!((outcome.stop_reason, outcome.answer), (StopReason::ExpectedMismatch, None));
     assert_eq!((outcome.evidence.threshold, outcome.evidence.observed), (Some(3.0), Some(3.0)));
+    assert_eq!(outcome.evidence.detail, "4 answers, none of them the expected one");
 
     let mut told = Told::new(&format!("{TOOL}{expect}"));
     for _ in 0..4 {
