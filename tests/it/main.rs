@@ -16,6 +16,7 @@ mod disk;
 mod ending;
 mod goal;
 mod house;
+mod interleaving;
 mod kit;
 mod local_model;
 mod mutation;

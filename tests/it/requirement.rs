@@ -267,52 +267,6 @@ async fn three_reads_of_a_tenth_of_a_second_take_a_tenth_of_a_second() {
     assert_eq!(began.elapsed(), Duration::from_millis(100));
 }
 
-/// R60: every order in which up to five parallel calls can end gives the same facts and the same bytes to the model.
-#[tokio::test(start_paused = true)]
-async fn whatever_order_parallel_calls_end_in_the_tape_and_the_wire_are_the_same() {
-    let names = ["one", "two", "three", "four", "five"];
-    let mut orders = 0;
-    for count in 1..=names.len() {
-        let calls: Vec<_> = names[..count].iter().map(|tool| (*tool, *tool, "{}")).collect();
-        let mut usual = None;
-        for order in permutations(count) {
-            let kit = Kit::new([asks(&calls), said("All.")])
-                .with(|config| config.budget.max_parallel_tool_calls = 5);
-            let kit = names[..count].iter().zip(&order).fold(kit, |kit, (tool, place)| {
-                kit.tool(&InProcess::reading(tool, Deed::After(10 * (1 + *place as u64), "done")))
-            });
-            let run = kit.run().await;
-            let told: Vec<String> = run.tape.lines().iter().map(|line| essence(&line.fact)).collect();
-            assert_eq!(*usual.get_or_insert_with(|| told.clone()), told, "{order:?}");
-            orders += 1;
-        }
-    }
-    assert_eq!(orders, 1 + 2 + 6 + 24 + 120);
-}
-
-/// What must not depend on who is faster.
-fn essence(fact: &Fact) -> String {
-    match fact {
-        Fact::ModelAsked(fact) => format!("asked {} {}", fact.body_hash, fact.head),
-        Fact::ToolFinished(fact) => format!("finished {} {} {}", fact.key, fact.status, fact.content),
-        Fact::ToolStarted(fact) => format!("started {}", fact.key),
-        fact => fact.kind().to_owned(),
-    }
-}
-
-fn permutations(count: usize) -> Vec<Vec<usize>> {
-    (0..count).fold(vec![Vec::new()], |orders, next| {
-        let grown = orders.iter().flat_map(|order| {
-            (0..=order.len()).map(move |at| {
-                let mut order: Vec<usize> = order.clone();
-                order.insert(at, next);
-                order
-            })
-        });
-        grown.collect()
-    })
-}
-
 /// R76: the span of a model call shows each attempt that failed, of what class, and the pause after it.
 #[tokio::test(start_paused = true)]
 async fn each_attempt_is_on_the_span_with_its_class_and_its_pause() {
