@@ -3,6 +3,7 @@
 use super::sample::{conversation, items, told};
 use super::*;
 use proptest::prelude::*;
+use trace::message::{ToolCall, ToolResult};
 
 const FIVE: [&[(&str, &str, &str)]; 5] = [
     &[("search", r#"{"q":"red fox"}"#, "a red fox in the park"), ("search", r#"{"q":"blue fox"}"#, "[]")],
@@ -109,6 +110,13 @@ fn results_that_say_nothing_are_known() {
         ("[]", true),
         ("{}", true),
         ("null", true),
+        (r#""""#, true),
+        (r#"" ""#, true),
+        (r#""here""#, false),
+        ("NO RESULTS", true),
+        (r#"{"a":[{"b":" "}]}"#, true),
+        ("[true]", false),
+        (r#"{"n":0.5}"#, false),
         (r#"{"results":[],"total":0,"more":false}"#, true),
         ("No results", true),
         ("0", false),
@@ -119,6 +127,152 @@ fn results_that_say_nothing_are_known() {
     ] {
         assert_eq!(selective::is_empty(content), empty, "{content}");
     }
+}
+
+/// What stands in place of everything, where nothing of it stays.
+fn left_out(messages: &[Message]) -> String {
+    let view = selective::select(&items(messages), 0, 0, &(1..2), messages.len(), |_| 0.0);
+    told(&view, messages)
+}
+
+#[test]
+fn what_was_done_is_told_by_the_values_it_was_done_with_and_by_how_it_ended() {
+    let long = format!("{{\"q\":\"{}\"}}", "x".repeat(121));
+    let mut messages = conversation(&[&[
+        ("search", r#"{"deep":{"a":[1]},"n":3,"q":"red"}"#, "found"),
+        ("search", "not json", "{\"hits\":[]}"),
+        ("search", r#"{"q":"two\nlines"}"#, "found"),
+        ("search", &long, "found"),
+        ("pay", r#"{"n":9}"#, "no money"),
+    ]]);
+    let Part::ToolResult(last) = messages[3].parts.last_mut().unwrap() else { panic!("a result") };
+    last.is_error = true;
+    let text = left_out(&messages);
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("- ")).collect();
+    let cut = format!("- search {}…: result not shown any more", "x".repeat(120));
+    assert_eq!(
+        lines,
+        [
+            r#"- search {"a":[1]}, 3, red: result not shown any more"#.to_owned(),
+            "- search: searched for not json, no results".to_owned(),
+            "- search two lines: result not shown any more".to_owned(),
+            cut,
+            "- pay 9: failed]".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn of_many_lines_the_newest_sixty_are_told() {
+    let calls: Vec<String> = (0..65).map(|n| format!("{{\"n\":{n}}}")).collect();
+    let turns: Vec<Vec<(&str, &str, &str)>> =
+        calls.iter().map(|call| vec![("look", call.as_str(), "seen")]).collect();
+    let turns: Vec<&[(&str, &str, &str)]> = turns.iter().map(Vec::as_slice).collect();
+    let text = left_out(&conversation(&turns));
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("- ")).collect();
+    assert_eq!((lines.len(), lines[0]), (60, "- look 5: result not shown any more"));
+}
+
+#[test]
+fn relevance_is_the_share_of_the_tasks_words_that_a_turn_has() {
+    let mut messages = conversation(&[&[("search", r#"{"q":"FOX in it"}"#, "the end")]]);
+    messages[2].parts.push(Part::Text { text: "Red?".to_owned() });
+    let whole = items(&messages);
+    let turn = &whole[2..];
+    assert_eq!(selective::relevance("Find the red fox.", turn), 0.75);
+    assert_eq!(selective::relevance("Is it in?", turn), 0.0, "short words say nothing");
+    assert_eq!(selective::relevance("", turn), 0.0);
+}
+
+#[test]
+fn of_older_turns_the_best_stay_that_fit_and_of_equals_the_newer() {
+    let messages = conversation(&[
+        &[("look", "1", "same size")],
+        &[("look", "2", "same size")],
+        &[("look", "3", "same size")],
+        &[("look", "4", "same size")],
+    ]);
+    let whole = items(&messages);
+    let size = tokens(&messages[2..4]);
+    let stay = |room: u64, best: &str| {
+        let score = |turn: &[Item<'_>]| {
+            f64::from(u8::from(turn[0].message.tool_calls().any(|call| call.arguments == best)))
+        };
+        let view = selective::select(&whole, 1, room, &(1..2), messages.len(), score);
+        let shown =
+            view.items(&messages).into_iter().flat_map(|item| item.message.tool_calls().collect::<Vec<_>>());
+        shown.map(|call| call.arguments.clone()).collect::<String>()
+    };
+    assert_eq!(stay(size - 1, ""), "4");
+    assert_eq!(stay(size, ""), "34", "of equals the newer");
+    assert_eq!(stay(size, "1"), "14", "the best");
+    assert_eq!(stay(2 * size - 1, "1"), "14");
+    assert_eq!(stay(2 * size, "1"), "134");
+}
+
+#[test]
+fn the_size_of_a_conversation_counts_all_that_is_sent_of_it() {
+    let raw = serde_json::json!({ "a": 1 });
+    let call = ToolCall { call_id: "c".to_owned(), tool_name: "look".to_owned(), arguments: "{}".to_owned() };
+    let result = ToolResult {
+        call_id: "cc".to_owned(),
+        tool_name: "look".to_owned(),
+        content: "seen".to_owned(),
+        is_error: false,
+    };
+    for (part, wanted) in [
+        (Part::Text { text: "x".repeat(8) }, 2),
+        (Part::Text { text: "x".repeat(9) }, 3),
+        (Part::ToolCall(call), 2),
+        (Part::ToolResult(result), 2),
+        (Part::Reasoning { text: "x".repeat(100), raw: Some(raw.clone()) }, 2),
+        (Part::Reasoning { text: "x".repeat(100), raw: None }, 25),
+        (Part::Opaque { wire: "messages".to_owned(), raw }, 2),
+    ] {
+        let message = Message { role: Role::Assistant, parts: vec![part] };
+        assert_eq!(tokens([&message]), wanted, "{message:?}");
+    }
+}
+
+#[test]
+fn where_few_tools_were_called_the_newest_turns_of_any_kind_stay() {
+    let said = |text: &str| vec![Message::text(Role::Assistant, text), Message::text(Role::User, "go on")];
+    let mut messages = conversation(&[&[("look", "1", "seen")]]);
+    ["one", "two", "three"].iter().for_each(|text| messages.extend(said(text)));
+    let first = |keep: u32| {
+        let whole = items(&messages);
+        turn::recent(&turn::turns(&whole), keep, whole.len())
+    };
+    let all = messages.len();
+    assert_eq!([first(0), first(1), first(2), first(3), first(9)], [all, 2, 2, 2, 2]);
+    let plain: Vec<Message> = messages.iter().take(2).chain(&messages[4..]).cloned().collect();
+    let first = |keep: u32| {
+        let whole = items(&plain);
+        turn::recent(&turn::turns(&whole), keep, whole.len())
+    };
+    assert_eq!([first(0), first(1), first(2), first(3), first(9)], [8, 6, 4, 2, 2]);
+}
+
+#[test]
+fn instructions_the_task_and_the_first_words_of_a_person_never_go() {
+    let mut messages = vec![
+        Message::text(Role::User, "Who are you?"),
+        Message::text(Role::Assistant, "A finder."),
+        Message::text(Role::System, "Be brief."),
+        Message::text(Role::User, "Find the fox."),
+        Message::text(Role::User, "It is red."),
+        Message::text(Role::User, "And now?"),
+    ];
+    let whole = items(&messages);
+    let pinned: Vec<bool> = (0..6).map(|index| turn::is_pinned(&whole, index, &(3..5))).collect();
+    assert_eq!(pinned, [true, false, true, true, true, false]);
+    // A note is of the loop, and can be put anew.
+    let note = Message::text(Role::User, "[not shown]");
+    messages.remove(0);
+    let mut shown = vec![Item { place: None, message: &note }];
+    shown.extend(items(&messages));
+    let pinned: Vec<bool> = (0..6).map(|index| turn::is_pinned(&shown, index, &(9..9))).collect();
+    assert_eq!(pinned, [false, false, true, true, false, false]);
 }
 
 #[test]

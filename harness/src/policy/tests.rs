@@ -116,6 +116,99 @@ fn a_permit_has_one_key_a_call_and_run() {
     assert_ne!(permit().idempotency_key(), idempotency_key(&RunId::from_draw(2), KEY));
 }
 
+#[test]
+fn of_equally_strict_rules_the_last_says_why_and_the_tool_comes_after_them() {
+    let reasoned = |reason: &str| PolicyRule { reason: reason.to_owned(), ..rule(Verdict::Deny) };
+    let other = PolicyRule { tool: "other".to_owned(), ..reasoned("not this one") };
+    let table =
+        PolicyTable { rules: vec![reasoned("first"), reasoned("last"), other], ..PolicyTable::default() };
+    let own = CanUse { verdict: Verdict::Deny, reason: "own".to_owned() };
+    let Decision::Deny { rule, reason } = decided(&table, Risk::Read, &own) else { panic!("denied") };
+    assert_eq!((rule.as_str(), reason.as_str()), ("policy.rule[1]", "last"));
+    let table = PolicyTable { external: Verdict::Deny, ..PolicyTable::default() };
+    let Decision::Deny { reason, .. } = decided(&table, Risk::External, &own) else { panic!("denied") };
+    assert_eq!(reason, "`t` is not allowed (policy.external)");
+}
+
+#[test]
+fn each_risk_has_a_rule_of_its_own() {
+    let deny = Verdict::Deny;
+    for (risk, table) in [
+        (Risk::Read, PolicyTable { read: deny, ..PolicyTable::default() }),
+        (Risk::Write, PolicyTable { write: deny, ..PolicyTable::default() }),
+        (Risk::Execute, PolicyTable { execute: deny, ..PolicyTable::default() }),
+        (Risk::External, PolicyTable { external: deny, ..PolicyTable::default() }),
+    ] {
+        for other in [Risk::Read, Risk::Write, Risk::Execute, Risk::External] {
+            let wanted = if other == risk { "deny" } else { "allow" };
+            assert_eq!(word(&decided(&table, other, &CanUse::default())), wanted, "{risk:?} {other:?}");
+        }
+    }
+}
+
+#[test]
+fn a_permit_tells_what_may_be_done_and_on_whose_word() {
+    let permit = |verdict| {
+        let table = PolicyTable { write: verdict, ..PolicyTable::default() };
+        match decided(&table, Risk::Write, &CanUse::default()) {
+            Decision::Allow(permit) => permit,
+            other => panic!("allowed, not {other:?}"),
+        }
+    };
+    let sandboxed = permit(Verdict::Sandbox);
+    assert_eq!((sandboxed.is_sandboxed(), sandboxed.verdict()), (true, "sandbox"));
+    let mut plain = permit(Verdict::Allow);
+    assert_eq!((plain.is_sandboxed(), plain.verdict(), plain.rule()), (false, "allow", "policy.write"));
+    assert_eq!(
+        (plain.key(), plain.call_id(), plain.tool_name(), plain.arguments()),
+        (KEY, "c", "t", ARGUMENTS)
+    );
+    assert_eq!((plain.spoken(), plain.allowance(), plain.traceparent()), (None, None, None));
+    assert!(plain.situation().is_none());
+
+    let allowance = Allowance {
+        tool_calls: 1,
+        wall_ms: 2,
+        input_tokens: None,
+        output_tokens: None,
+        total_tokens: Some(3),
+        cost_usd: None,
+    };
+    plain.allow(Some(allowance));
+    let run = RunId::from_draw(RUN);
+    plain.show(Some(Situation {
+        run_id: run.clone(),
+        turn: 7,
+        messages: Vec::new(),
+        references: std::collections::BTreeMap::new(),
+    }));
+    assert_eq!(plain.allowance(), Some(allowance));
+    assert_eq!(plain.situation().map(Situation::turn), Some(7));
+    let traced = plain.in_trace(Some(TraceId::new([1; 16])), &run);
+    let span = run.span("execute_tool", 1, 0);
+    assert_eq!(traced.traceparent(), Some(format!("00-{}-{span}-01", "01".repeat(16)).as_str()));
+}
+
+#[test]
+fn what_a_person_said_is_an_agreement_or_a_change() {
+    let spoken = |is_update| Spoken { is_update, said: String::new() };
+    assert_eq!((spoken(false).word(), spoken(true).word()), ("accept", "update"));
+}
+
+#[test]
+fn a_no_is_told_with_its_reason_where_one_was_given() {
+    let asked = question(RUN, ARGUMENTS, 100);
+    for (reason, wanted) in [
+        (None, "ada (page) does not allow this call of `t`"),
+        (Some(" \n"), "ada (page) does not allow this call of `t`"),
+        (Some(" too dear "), "ada (page) does not allow this call of `t`: too dear"),
+    ] {
+        let mut answer = asked.answered("ada", Way::Page, 1);
+        answer.reason = reason.map(str::to_owned);
+        assert_eq!(Approvals::default().deny(&asked, &answer).reason, wanted);
+    }
+}
+
 fn question(run: u64, arguments: &str, expires_at_ns: i64) -> PersonAsked {
     PersonAsked {
         key: KEY,

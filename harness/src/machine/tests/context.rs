@@ -167,6 +167,21 @@ fn a_summary_is_paid_for_and_one_that_fails_is_no_end() {
 }
 
 #[test]
+fn a_summary_that_has_no_room_in_a_budget_is_not_asked_for() {
+    for (limit, step) in [(1000, "summarise"), (200, "prune")] {
+        let budget = format!("[budget]\nmax_total_tokens = {limit}");
+        let mut told = Told::new(&format!("max_output_tokens = 20\n{}\n{budget}", small("summarise")));
+        (0..3).for_each(|_| told.looks(LONG));
+        let next = match told.run.next() {
+            Step::Summarise { .. } => "summarise".to_owned(),
+            Step::Compact(compacted) => compacted.strategy,
+            other => panic!("makes room, not {other:?}"),
+        };
+        assert_eq!(next, step, "with {limit} tokens");
+    }
+}
+
+#[test]
 fn what_cannot_be_made_smaller_stops_the_run() {
     let mut told = Told::new("[context]\nstrategy = \"prune\"\nmax_tokens = 40");
     told.looks(&LONG.repeat(3));
@@ -221,7 +236,7 @@ fn every_so_many_tool_turns_it_shrinks_whatever_its_size_and_never_stops_for_tha
 }
 
 #[test]
-fn a_full_context_is_compacted_once_and_then_it_stops() {
+fn a_full_context_is_compacted_once_between_two_answers_and_then_it_stops() {
     for by_fault in [true, false] {
         let full = |told: &mut Told| match by_fault {
             true => told.failed(FaultClass::Overflow),
@@ -240,8 +255,15 @@ fn a_full_context_is_compacted_once_and_then_it_stops() {
         assert_eq!(told.refolded().state(), told.run.state());
         let Step::Ask { turn, attempt } = told.run.next() else { panic!("asks") };
         assert_eq!((turn, attempt), if by_fault { (4, 2) } else { (5, 1) });
+        let mut again = told.run.clone();
         full(&mut told);
         assert_eq!(told.stopped().stop_reason, StopReason::ContextExhausted);
+
+        // An answer in between, and it may be made smaller once more.
+        std::mem::swap(&mut told.run, &mut again);
+        (0..3).for_each(|_| told.looks(LONG));
+        full(&mut told);
+        assert!(matches!(told.run.next(), Step::Compact(_)), "{:?}", told.run.next());
 
         let mut told = Told::new("");
         full(&mut told);
