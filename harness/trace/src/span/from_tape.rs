@@ -281,13 +281,16 @@ impl Fold<'_> {
         span
     }
 
-    fn spans(self) -> Vec<Span> {
-        let ended = !self.root.open;
+    fn spans(mut self) -> Vec<Span> {
+        let (ended, last_at_ns) = (!self.root.open, self.last_at_ns);
         let last_turn = self.turns.keys().next_back().copied();
         let mut spans = vec![self.root];
         for (index, mut turn) in self.turns {
             if ended || last_turn != Some(index) {
                 close(&mut turn.span, turn.last_at_ns);
+            }
+            if ended {
+                lost(&mut turn.chat, turn.last_at_ns);
             }
             let span = &mut turn.span;
             set(span, name::TURN_TOOL_NAMES, json!(turn.tool_names));
@@ -299,6 +302,9 @@ impl Fold<'_> {
                 set(span, name::TURN_LATENCY_MS, (end - start) / 1_000_000);
             }
             spans.extend([turn.span, turn.chat]);
+        }
+        if ended {
+            self.summaries.iter_mut().for_each(|summary| lost(summary, last_at_ns));
         }
         spans.extend(self.summaries);
         spans.extend(self.tools.into_values());
@@ -316,6 +322,14 @@ fn risks(tape: &Tape, started: &RunStarted) -> BTreeMap<String, String> {
 fn close(span: &mut Span, at_ns: i64) {
     span.open = false;
     span.ended_at_ns = Some(at_ns);
+}
+
+/// Closes the span of a model call whose answer nobody heard, because the process died.
+fn lost(span: &mut Span, at_ns: i64) {
+    if span.open {
+        fail(span, ToolStatus::UnknownOutcome.as_str(), "the process ended before an answer was recorded");
+        close(span, at_ns);
+    }
 }
 
 fn fail(span: &mut Span, error_type: &str, message: &str) {

@@ -3,7 +3,7 @@
 //! Place in the flow: part of tape -> spans. A summary is one more model call of the turn before; that the model
 //! is shown less is an event of the run.
 
-use super::{CLIENT, Fold, close, fail, set, set_some, usage};
+use super::{CLIENT, Fold, close, fail, lost, set, set_some, usage};
 use crate::attribute as name;
 use crate::attribute::operation;
 use crate::fact::{Compacted, ModelAnswered, ModelAsked};
@@ -15,6 +15,9 @@ const SUMMARY: &str = "summary";
 
 impl Fold<'_> {
     pub(super) fn summary_asked(&mut self, at_ns: i64, fact: &ModelAsked) {
+        if let Some(before) = self.summaries.last_mut() {
+            lost(before, at_ns);
+        }
         let index = u32::try_from(self.summaries.len()).unwrap_or(u32::MAX);
         let id = self.run().span(SUMMARY, fact.turn, index);
         let mut span = self.child(format!("{} {SUMMARY}", operation::CHAT), id, self.root.span_id, at_ns);
