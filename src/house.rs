@@ -2,17 +2,23 @@
 
 use crate::exit::Failure;
 use harness::agent::Studio;
+use serde_json::Value;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use trace::home::Home;
+use trace::outcome::RunStatus;
 use trace::reader::Reader;
 use trace::redact::Redactor;
-use trace::tape::{Tape, TapeError};
+use trace::store::Table;
+use trace::tape::{OPEN_SUFFIX, Tape, TapeError, is_held};
 
 /// How long a reading command waits for another that reads.
 const WAIT: Duration = Duration::from_secs(5);
+
+/// The state of a run whose process died before its end.
+pub(crate) const INTERRUPTED: &str = "interrupted";
 
 /// The home and who to ask about it.
 #[derive(Debug)]
@@ -49,6 +55,27 @@ impl House {
             }
         }
         Ok(reader)
+    }
+
+    /// Tells runs that go on from runs whose process died: `running` becomes `interrupted` in an answer's rows where
+    /// nobody holds the tape any more. The index cannot know: nothing is written when a process dies.
+    pub(crate) fn tell_interrupted(&self, runs: &mut Table) {
+        let place = |name: &str| runs.columns.iter().position(|column| column.name == name);
+        let (Some(run), Some(status)) = (place("run_id"), place("status")) else { return };
+        for row in &mut runs.rows {
+            let is_running = row.get(status).is_some_and(|status| status == RunStatus::Running.as_str());
+            let run_id = row.get(run).and_then(Value::as_str).unwrap_or_default();
+            if is_running && self.is_interrupted(run_id) {
+                row[status] = INTERRUPTED.into();
+            }
+        }
+    }
+
+    fn is_interrupted(&self, run_id: &str) -> bool {
+        // Ids of received runs are anybody's words; only a plain file name is one of ours.
+        let name = format!("{run_id}{OPEN_SUFFIX}");
+        let is_plain = Path::new(&name).file_name().is_some_and(|plain| plain == name.as_str());
+        is_plain && matches!(is_held(&self.home.tapes().join(name)), Ok(false))
     }
 
     /// The tape that a text names: a file, `latest`, or a unique beginning of a run's id.

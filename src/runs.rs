@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Only of this agent
     #[arg(long)]
     agent: Option<String>,
-    /// Only in this state: running, completed, stopped, failed, paused, aborted
+    /// Only in this state: running (also interrupted ones), completed, stopped, failed, paused, aborted
     #[arg(long)]
     status: Option<String>,
     /// Only stopped for this reason, such as max_turns
@@ -42,8 +42,9 @@ pub(crate) async fn run(args: Args) -> Done {
         ..RunFilter::default()
     };
     let reader = house.reader()?;
-    let table =
+    let mut table =
         reader.ask(&question::latest_runs(args.limit, &filter)).await.map_err(Failure::infrastructure)?;
+    house.tell_interrupted(&mut table);
     if args.json {
         say::json(&table.objects().collect::<Vec<Map<String, Value>>>())?;
         return Ok(Exit::Ok);

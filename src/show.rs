@@ -1,7 +1,7 @@
 //! `loopdeck show`: one run, its verdict first.
 
 use crate::exit::{Done, Exit, Failure};
-use crate::house::House;
+use crate::house::{House, INTERRUPTED};
 use crate::say;
 use serde_json::{Map, Value, json};
 use trace::question;
@@ -28,7 +28,8 @@ pub(crate) async fn run(args: Args) -> Done {
     let house = House::open()?;
     let reader = house.reader()?;
     let run_id = reader.find_run(&args.run).await.map_err(Failure::usage)?;
-    let run = ask(&reader, &question::run(&run_id)).await?;
+    let mut run = ask(&reader, &question::run(&run_id)).await?;
+    house.tell_interrupted(&mut run);
     let turns = ask(&reader, &question::turns(&run_id)).await?;
     let calls = ask(&reader, &question::tool_calls(&run_id)).await?;
     let children = ask(&reader, &question::children(&run_id)).await?;
@@ -108,6 +109,10 @@ fn verdict(run: &Map<String, Value>) -> String {
         if let Some(told) = evidence.get(name).and_then(Value::as_str) {
             lines.push(format!("{label}: {told}"));
         }
+    }
+    if text("status") == INTERRUPTED {
+        lines.push("why: its process died before the run had an end".to_owned());
+        lines.push(format!("next: loopdeck resume {}", text("run_id")));
     }
     if let Some(parent) = run.get("parent_run_id").and_then(Value::as_str) {
         lines.push(format!("part of run {parent}"));

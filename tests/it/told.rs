@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -175,6 +176,40 @@ impl UnderWay {
         self.child.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
         (self.child.wait().unwrap().code().unwrap_or(-1), rest)
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_process_was_killed_is_told_as_interrupted_until_it_goes_on() {
+    let house = House::new();
+    let asked = AtomicUsize::new(0);
+    // The second answer never comes to its end; whoever asks after that has the third at once.
+    let slow = Loopback::start(move |_: &loopback::RequestSeen| match asked.fetch_add(1, Ordering::SeqCst) {
+        0 => Play::from(asks(&[("a", "tell", "{\"n\":1}")])),
+        1 => Play::from(said("It is on its way.")).pause(Duration::from_secs(3600)),
+        _ => Play::from(said("It is on its way.")),
+    })
+    .await
+    .unwrap();
+    agent(&house, &slow);
+    let house = tokio::task::spawn_blocking(move || {
+        let mut run = UnderWay::start(&house, &[]);
+        run.wait_for("turn 1: tell");
+        let status = |house: &House| {
+            let said = house.run(&["runs", "--json", "--status", "running"]);
+            serde_json::from_str::<Value>(&said.out).unwrap()[0]["status"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(status(&house), "running");
+        run.signal("-KILL");
+        run.ended();
+        assert_eq!(status(&house), "interrupted");
+        house
+    })
+    .await
+    .unwrap();
+    let shown = house.run(&["show", "latest"]).out;
+    assert!(shown.contains("interrupted: ") && shown.contains("next: loopdeck resume "), "{shown}");
+    assert_eq!(house.run_beside(&["resume", "latest"]).await.code, 0);
+    assert!(house.run(&["runs"]).out.contains("completed"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,7 +21,7 @@ mod reader;
 mod verify;
 mod writer;
 
-pub use disk::{Disk, FileDisk};
+pub use disk::{Disk, FileDisk, is_held};
 pub use reader::{Line, Tape};
 pub use verify::{Problem, verify};
 pub use writer::{Recorded, Recorder, TapeWriter, encode_line};

@@ -58,6 +58,19 @@ fn alone(file: File) -> io::Result<File> {
     }
 }
 
+/// Whether a process holds a tape to write it. A tape without an end that nobody holds is that of a run whose process
+/// died.
+///
+/// # Errors
+/// What the system says, also where there is no such file.
+pub fn is_held(path: &Path) -> io::Result<bool> {
+    match File::open(path)?.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(why)) => Err(why),
+    }
+}
+
 impl Disk for FileDisk {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)
