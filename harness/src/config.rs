@@ -230,6 +230,7 @@ impl AgentConfig {
         config.budget.fill_in(text, &["budget"]);
         if let Some(preparation) = &mut config.preparation {
             preparation.budget.fill_in(text, &["preparation", "budget"]);
+            preparation.budget.reserve.get_or_insert(true);
         }
         if let Some(tier) = &config.model.tier {
             config.model = config.model.of_tier(tier).map_err(|why| bad(path, "model.tier", &why))?;
@@ -403,6 +404,21 @@ mod tests {
         assert_eq!(turns(""), 10);
         let why = parse("[model]\nname = \"m\"\n[budget]\npreset = \"art\"").unwrap_err();
         assert!(why.contains("`art`") && why.contains("coding"), "{why}");
+    }
+
+    #[test]
+    fn what_a_call_may_use_is_reserved_in_a_preparation_too() {
+        let reserves = |table: &str| {
+            let text = format!("[model]\nname = \"m\"\n[preparation]\nprompt = \"Look.\"\n{table}");
+            parse(&text).unwrap().preparation.unwrap().budget.reserve
+        };
+        assert_eq!(reserves(""), Some(true));
+        assert_eq!(reserves("[preparation.budget]\nmax_model_turns = 2"), Some(true));
+        assert_eq!(
+            reserves("[preparation.budget]\nreserve = false"),
+            Some(false),
+            "the file's own word wins"
+        );
     }
 
     #[test]
