@@ -14,7 +14,7 @@ use crate::model::http::HttpError;
 use crate::person::Person;
 use crate::port::{Live, Ports};
 use crate::preparation::{Prepared, prepare};
-use crate::team::{Caller, TeamHands};
+use crate::team::{Caller, TeamHands, unheard};
 use crate::tool::{ToolSpec, Toolbox, ToolboxError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -245,6 +245,7 @@ impl Agent {
         let resumed = Resumed {
             limits: budget.as_ref().map(Budget::limits).unwrap_or_default(),
             budget: budget.map(serde_json::to_value).transpose().map_err(TapeError::from)?,
+            children: unheard(tape, &studio.tapes),
             heard: Vec::new(),
         };
         let mut writer = TapeWriter::reopen(tape, studio.redactor.clone())?;

@@ -284,19 +284,16 @@ impl Run {
     fn resumed(&mut self, before_ns: i64, fact: &Resumed) -> Vec<Event> {
         let state = &mut self.state;
         state.idle_ns += state.last_at_ns.saturating_sub(before_ns);
+        fact.children.iter().for_each(|child| state.children.add(child));
         let waited = state.people.waiting().is_some();
         state.people.expire(state.last_at_ns);
-        // A run that waits for a person was stopped by no rule.
-        if std::mem::take(&mut state.ended) && !waited {
-            state.stop = None;
-            state.answer = None;
-            // Counts that a rule stops at start afresh, or the next step would stop again without a new fact.
-            state.calls.clear();
-            (state.errors, state.unknown_tools, state.over_budget, state.truncated_in_a_row) = (0, 0, 0, 0);
-            state.mismatches = 0;
-        }
         if let Some(budget) = fact.budget.clone().and_then(|budget| serde_json::from_value(budget).ok()) {
             Arc::make_mut(&mut self.config).budget = budget;
+        }
+        // A run that waits for a person was stopped by no rule.
+        if std::mem::take(&mut state.ended) && !waited {
+            state.forget_the_stop();
+            return self.conclude();
         }
         Vec::new()
     }

@@ -4,11 +4,8 @@
 //! runs one task and forgets; the toolbox and its hands carry out calls; here a new task is given what was said
 //! before, read from the tapes. The new tape holds that whole, so it can be replayed without the older ones.
 
-use crate::config::AgentConfig;
-use crate::machine::Run;
-use crate::tool::ToolSpec;
+use crate::surface::folded;
 use std::path::Path;
-use std::sync::Arc;
 use trace::id::RunId;
 use trace::message::{Message, Role};
 use trace::tape::{Tape, TapeError};
@@ -57,11 +54,8 @@ pub fn earlier(tapes: &Path, session_id: &str) -> std::io::Result<(Option<Earlie
 /// What was said in a run and before it.
 fn said(tape: &Tape) -> Option<Earlier> {
     let started = tape.started()?;
-    let config: AgentConfig = serde_json::from_str(tape.text(&started.config)?).ok()?;
-    let tools: Vec<ToolSpec> = serde_json::from_str(tape.text(&started.tools)?).ok()?;
-    let memory = crate::context::remembered(&config.context.memory);
-    let facts = tape.lines().iter().map(|line| (line.at_ns, &line.fact));
-    let run = Run::fold(Arc::new(config), Arc::new(tools), facts);
+    let run = folded(tape)?;
+    let memory = crate::context::remembered(&run.config().context.memory);
     let mut messages = run.state().messages.clone();
     messages.retain(|message| message.role != Role::System && message.joined_text() != memory);
     Some(Earlier { run_id: started.run_id.clone(), messages })

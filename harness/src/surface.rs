@@ -11,6 +11,15 @@ use trace::fact::Fact;
 use trace::outcome::{Evidence, Outcome, RunStatus, StopReason, ToolStatus};
 use trace::tape::Tape;
 
+/// The run as far as its tape tells; `None` where it has not started or its configuration cannot be read.
+pub(crate) fn folded(tape: &Tape) -> Option<Run> {
+    let started = tape.started()?;
+    let config: AgentConfig = serde_json::from_str(tape.text(&started.config)?).ok()?;
+    let tools: Vec<ToolSpec> = serde_json::from_str(tape.text(&started.tools)?).ok()?;
+    let facts = tape.lines().iter().map(|line| (line.at_ns, &line.fact));
+    Some(Run::fold(Arc::new(config), Arc::new(tools), facts))
+}
+
 /// One run as a turn of a conversation with its caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnState {
@@ -47,10 +56,7 @@ impl TurnState {
     #[must_use]
     pub fn of_tape(tape: &Tape) -> Option<Self> {
         let started = tape.started()?;
-        let config: AgentConfig = serde_json::from_str(tape.text(&started.config)?).ok()?;
-        let tools: Vec<ToolSpec> = serde_json::from_str(tape.text(&started.tools)?).ok()?;
-        let facts = tape.lines().iter().map(|line| (line.at_ns, &line.fact));
-        let run = Run::fold(Arc::new(config), Arc::new(tools), facts);
+        let run = folded(tape)?;
         let finished = tape.lines().iter().filter_map(|line| match &line.fact {
             Fact::ToolFinished(fact) => Some(fact),
             _ => None,

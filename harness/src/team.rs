@@ -11,17 +11,21 @@ use crate::hands::{Executed, Hands, LiveHands, error_text, unheld};
 use crate::machine::Spent;
 use crate::policy::{CanUse, Permit};
 use crate::port::Ports;
+use crate::surface::folded;
 use crate::tool::{ToolSpec, Toolbox};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 use trace::attribute::operation;
-use trace::fact::{Child, Fact};
-use trace::id::CallKey;
-use trace::outcome::{FailureStage, FaultClass, Outcome, RunStatus, ToolStatus};
+use trace::fact::{Child, Fact, RunStarted};
+use trace::id::{CallKey, SpanId};
+use trace::outcome::{FailureStage, FaultClass, Outcome, RunStatus, StopReason, ToolStatus};
+use trace::tape::Tape;
 
 /// What a model gives an agent to do.
 #[derive(Debug, Deserialize)]
@@ -146,6 +150,54 @@ impl Hands for TeamHands {
     fn check(&self, key: CallKey, spec: &ToolSpec, arguments: &Value) -> Result<CanUse, String> {
         self.live.check(key, spec, arguments)
     }
+}
+
+/// What runs used up that were calls of this one, where its tape has the call and no result: its process died in
+/// between. Their tapes, in this folder, tell it; one that was told when the run went on before is left out.
+#[must_use]
+pub fn unheard(tape: &Tape, tapes: &Path) -> Vec<Child> {
+    let Some(started) = tape.started() else { return Vec::new() };
+    let (mut open, mut told) = (BTreeSet::new(), BTreeSet::new());
+    for line in tape.lines() {
+        match &line.fact {
+            Fact::ToolStarted(fact) if fact.allowance.is_some() => _ = open.insert(fact.key),
+            Fact::ToolFinished(fact) => _ = open.remove(&fact.key),
+            Fact::Resumed(fact) => told.extend(fact.children.iter().map(|child| child.run_id.clone())),
+            _ => {}
+        }
+    }
+    if open.is_empty() {
+        return Vec::new();
+    }
+    let span = |key: &CallKey| started.run_id.span(operation::EXECUTE_TOOL, key.turn, key.index);
+    let calls: Vec<SpanId> = open.iter().map(span).collect();
+    let is_unheard = |child: &RunStarted| {
+        child.parent_run_id.as_ref() == Some(&started.run_id)
+            && child.parent_span_id.is_some_and(|span| calls.contains(&span))
+            && !told.contains(&child.run_id)
+    };
+    let paths = Tape::list(tapes).unwrap_or_default();
+    let starts = paths.iter().filter_map(|path| Tape::read_start(path).ok());
+    let unheard = starts.filter(|start| start.started().is_some_and(is_unheard));
+    unheard.filter_map(|start| used_up(&Tape::read(start.path()).ok()?, tapes)).collect()
+}
+
+/// What a run used up as far as its tape tells, with what its own calls did.
+fn used_up(tape: &Tape, tapes: &Path) -> Option<Child> {
+    let (started, run) = (tape.started()?, folded(tape)?);
+    let state = run.state();
+    let mut spent = state.children;
+    unheard(tape, tapes).iter().for_each(|child| spent.add(child));
+    let mut usage = state.usage;
+    usage.add(&spent.usage);
+    Some(Child {
+        run_id: started.run_id.clone(),
+        agent: started.agent.clone(),
+        stop_reason: tape.ended().map_or(StopReason::Unknown, |ended| ended.outcome.stop_reason),
+        usage,
+        cost_usd: state.total_cost_usd().map(|cost| cost + spent.cost_usd),
+        tool_calls: state.tool_calls.saturating_add(spent.tool_calls),
+    })
 }
 
 /// What the runs that an agent's run calls use up, and what its model said last.

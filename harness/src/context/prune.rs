@@ -2,20 +2,19 @@
 
 use super::turn::{is_pinned, recent, turns};
 use super::{Item, View, view_of};
-use std::ops::Range;
 use trace::message::{Message, Role};
 
 const NOTE: &str = include_str!("../../prompt/pruned.txt");
 
 /// The view that shows the pinned messages and the newest `keep` tool turns.
 #[must_use]
-pub fn prune(items: &[Item<'_>], keep: u32, pinned: &Range<usize>, messages: usize) -> View {
+pub fn prune(items: &[Item<'_>], keep: u32, pinned: &[usize], messages: usize) -> View {
     let stays = stays(items, keep, pinned);
     view_of(items, &stays, note(NOTE, &stays, items, messages, &[]), messages)
 }
 
 /// Which items are recent or pinned.
-pub(super) fn stays(items: &[Item<'_>], keep: u32, pinned: &Range<usize>) -> Vec<bool> {
+pub(super) fn stays(items: &[Item<'_>], keep: u32, pinned: &[usize]) -> Vec<bool> {
     let cut = recent(&turns(items), keep, items.len());
     (0..items.len()).map(|index| index >= cut || is_pinned(items, index, pinned)).collect()
 }

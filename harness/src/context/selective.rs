@@ -7,7 +7,6 @@ use super::turn::{Turn, recent, turns};
 use super::{Item, View, tokens, view_of};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::ops::Range;
 use trace::message::{Part, ToolCall, ToolResult};
 
 const NOTE: &str = include_str!("../../prompt/selected.txt");
@@ -22,7 +21,7 @@ pub fn select(
     items: &[Item<'_>],
     keep: u32,
     room: u64,
-    pinned: &Range<usize>,
+    pinned: &[usize],
     messages: usize,
     score: impl Fn(&[Item<'_>]) -> f64,
 ) -> View {

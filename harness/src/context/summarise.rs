@@ -6,7 +6,6 @@
 use super::prune::{note, stays};
 use super::{Item, View, view_of};
 use std::fmt::Write as _;
-use std::ops::Range;
 use trace::message::{Message, Part, Role};
 
 /// What the model is asked to do.
@@ -17,7 +16,7 @@ const MOST_CHARS: usize = 4000;
 
 /// The request for a summary; `None` where nothing is old.
 #[must_use]
-pub fn request(items: &[Item<'_>], keep: u32, pinned: &Range<usize>) -> Option<Vec<Message>> {
+pub fn request(items: &[Item<'_>], keep: u32, pinned: &[usize]) -> Option<Vec<Message>> {
     let stays = stays(items, keep, pinned);
     let old: Vec<&Message> =
         items.iter().zip(&stays).filter(|(_, stays)| !**stays).map(|(item, _)| item.message).collect();
@@ -27,13 +26,7 @@ pub fn request(items: &[Item<'_>], keep: u32, pinned: &Range<usize>) -> Option<V
 
 /// The view that shows the pinned messages, the summary and the newest `keep` tool turns.
 #[must_use]
-pub fn summarised(
-    items: &[Item<'_>],
-    keep: u32,
-    summary: &str,
-    pinned: &Range<usize>,
-    messages: usize,
-) -> View {
+pub fn summarised(items: &[Item<'_>], keep: u32, summary: &str, pinned: &[usize], messages: usize) -> View {
     let stays = stays(items, keep, pinned);
     let note = note(NOTE, &stays, items, messages, &[("summary", summary.trim())]);
     view_of(items, &stays, note, messages)

@@ -20,7 +20,7 @@ const FIVE: [&[(&str, &str, &str)]; 5] = [
 #[test]
 fn pruning_keeps_the_newest_tool_turns_and_the_first_user_message() {
     let messages = conversation(&FIVE);
-    let view = prune::prune(&items(&messages), 3, &(1..2), messages.len());
+    let view = prune::prune(&items(&messages), 3, &[1], messages.len());
     insta::assert_snapshot!(told(&view, &messages), @r#"
     system: Be brief.
     user: Find the red fox.
@@ -38,7 +38,7 @@ fn pruning_keeps_the_newest_tool_turns_and_the_first_user_message() {
 fn selecting_keeps_what_has_to_do_with_the_task_and_tells_empty_results_in_a_line() {
     let messages = conversation(&FIVE);
     let score = |turn: &[Item<'_>]| selective::relevance("Find the red fox.", turn);
-    let view = selective::select(&items(&messages), 2, 40, &(1..2), messages.len(), score);
+    let view = selective::select(&items(&messages), 2, 40, &[1], messages.len(), score);
     insta::assert_snapshot!(told(&view, &messages), @r#"
     system: Be brief.
     user: Find the red fox.
@@ -57,7 +57,7 @@ fn selecting_keeps_what_has_to_do_with_the_task_and_tells_empty_results_in_a_lin
         let mut calls = turn.iter().flat_map(|item| item.message.tool_calls());
         f64::from(u8::from(calls.any(|call| call.arguments.contains("cats"))))
     };
-    let view = selective::select(&items(&messages), 2, 40, &(1..2), messages.len(), cats);
+    let view = selective::select(&items(&messages), 2, 40, &[1], messages.len(), cats);
     assert!(told(&view, &messages).contains("-> many cats"));
 }
 
@@ -65,9 +65,9 @@ fn selecting_keeps_what_has_to_do_with_the_task_and_tells_empty_results_in_a_lin
 fn what_was_left_out_before_is_carried_on() {
     let mut messages = conversation(&FIVE);
     let score = |_: &[Item<'_>]| 0.0;
-    let first = selective::select(&items(&messages), 2, 0, &(1..2), messages.len(), score);
+    let first = selective::select(&items(&messages), 2, 0, &[1], messages.len(), score);
     messages.extend(conversation(&[&[("look", r#"{"n":6}"#, "six")]]).split_off(2));
-    let second = selective::select(&first.items(&messages), 1, 0, &(1..2), messages.len(), score);
+    let second = selective::select(&first.items(&messages), 1, 0, &[1], messages.len(), score);
     let text = told(&second, &messages);
     assert!(text.contains("- search: searched for dogs, no results"), "{text}");
     assert!(text.contains("- look 5: result not shown any more"), "{text}");
@@ -77,7 +77,7 @@ fn what_was_left_out_before_is_carried_on() {
 #[test]
 fn a_summary_stands_in_place_of_the_older_turns() {
     let messages = conversation(&FIVE);
-    let request = summarise::request(&items(&messages), 2, &(1..2)).unwrap();
+    let request = summarise::request(&items(&messages), 2, &[1]).unwrap();
     insta::assert_snapshot!(request[1].joined_text(), @r#"
     assistant calls search with {"q":"red fox"}
     assistant calls search with {"q":"blue fox"}
@@ -88,7 +88,7 @@ fn a_summary_stands_in_place_of_the_older_turns() {
     assistant calls search with {"q":"dogs"}
     search answers: {"results":[],"count":0}
     "#);
-    let view = summarise::summarised(&items(&messages), 2, "A fox is in the park.", &(1..2), messages.len());
+    let view = summarise::summarised(&items(&messages), 2, "A fox is in the park.", &[1], messages.len());
     insta::assert_snapshot!(told(&view, &messages), @r#"
     system: Be brief.
     user: Find the red fox.
@@ -99,7 +99,7 @@ fn a_summary_stands_in_place_of_the_older_turns() {
     assistant: look {"n":5}
     tool: -> five
     "#);
-    assert_eq!(summarise::request(&items(&messages), 9, &(1..2)), None, "nothing is old");
+    assert_eq!(summarise::request(&items(&messages), 9, &[1]), None, "nothing is old");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn results_that_say_nothing_are_known() {
 
 /// What stands in place of everything, where nothing of it stays.
 fn left_out(messages: &[Message]) -> String {
-    let view = selective::select(&items(messages), 0, 0, &(1..2), messages.len(), |_| 0.0);
+    let view = selective::select(&items(messages), 0, 0, &[1], messages.len(), |_| 0.0);
     told(&view, messages)
 }
 
@@ -198,7 +198,7 @@ fn of_older_turns_the_best_stay_that_fit_and_of_equals_the_newer() {
         let score = |turn: &[Item<'_>]| {
             f64::from(u8::from(turn[0].message.tool_calls().any(|call| call.arguments == best)))
         };
-        let view = selective::select(&whole, 1, room, &(1..2), messages.len(), score);
+        let view = selective::select(&whole, 1, room, &[1], messages.len(), score);
         let shown =
             view.items(&messages).into_iter().flat_map(|item| item.message.tool_calls().collect::<Vec<_>>());
         shown.map(|call| call.arguments.clone()).collect::<String>()
@@ -264,14 +264,14 @@ fn instructions_the_task_and_the_first_words_of_a_person_never_go() {
         Message::text(Role::User, "And now?"),
     ];
     let whole = items(&messages);
-    let pinned: Vec<bool> = (0..6).map(|index| turn::is_pinned(&whole, index, &(3..5))).collect();
+    let pinned: Vec<bool> = (0..6).map(|index| turn::is_pinned(&whole, index, &[3, 4])).collect();
     assert_eq!(pinned, [true, false, true, true, true, false]);
     // A note is of the loop, and can be put anew.
     let note = Message::text(Role::User, "[not shown]");
     messages.remove(0);
     let mut shown = vec![Item { place: None, message: &note }];
     shown.extend(items(&messages));
-    let pinned: Vec<bool> = (0..6).map(|index| turn::is_pinned(&shown, index, &(9..9))).collect();
+    let pinned: Vec<bool> = (0..6).map(|index| turn::is_pinned(&shown, index, &[])).collect();
     assert_eq!(pinned, [false, false, true, true, false, false]);
 }
 
@@ -316,12 +316,12 @@ proptest! {
         prop_assert_eq!(unpaired(&whole), None);
         let score = |turn: &[Item<'_>]| tokens(turn.iter().map(|item| item.message)) as f64;
         for view in [
-            prune::prune(&whole, keep, &(1..2), messages.len()),
-            selective::select(&whole, keep, room, &(1..2), messages.len(), score),
-            summarise::summarised(&whole, keep, "so far", &(1..2), messages.len()),
+            prune::prune(&whole, keep, &[1], messages.len()),
+            selective::select(&whole, keep, room, &[1], messages.len(), score),
+            summarise::summarised(&whole, keep, "so far", &[1], messages.len()),
         ] {
             let first = view.items(&messages);
-            for view in [view.clone(), prune::prune(&first, again, &(1..2), messages.len())] {
+            for view in [view.clone(), prune::prune(&first, again, &[1], messages.len())] {
                 let items = view.items(&messages);
                 prop_assert_eq!(unpaired(&items), None);
                 prop_assert_eq!(items[0].message, &messages[0]);

@@ -50,10 +50,10 @@ pub fn recent(turns: &[Turn], keep: u32, items: usize) -> usize {
     }
 }
 
-/// Which items never go: instructions, the first thing a person said, and what this run was asked and told at its
-/// start, which are the places in `pinned`.
+/// Which items never go: instructions, the first thing a person said, and the places in `pinned`: what this run was
+/// asked and told at its start, and where its goal stands.
 #[must_use]
-pub fn is_pinned(items: &[Item<'_>], index: usize, pinned: &Range<usize>) -> bool {
+pub fn is_pinned(items: &[Item<'_>], index: usize, pinned: &[usize]) -> bool {
     let item = &items[index];
     let Some(place) = item.place else { return false };
     let first_user = items.iter().find(|item| item.place.is_some() && item.message.role == Role::User);

@@ -10,7 +10,7 @@ use crate::config::Strategy;
 use crate::context::{Item, View, prune, selective, summarise, tokens, turn, unpaired};
 use trace::fact::{Compacted, ModelAnswered};
 use trace::message::{Finish, Message, Part};
-use trace::outcome::StopReason;
+use trace::outcome::{FaultClass, StopReason};
 use trace::redact::Redactor;
 
 /// Compactions without an answer in between.
@@ -88,7 +88,7 @@ impl Run {
             );
             return Some(self.done(&Stop { detail: Some(detail), ..stop }));
         }
-        let pinned = &self.state.pinned;
+        let pinned = &self.state.places_kept();
         let pruned = |keep| prune::prune(&items, keep, pinned, messages.len());
         let shrinks = |view: &View| size(&view.items(messages)) <= most;
         // As much as was asked for; if that leaves too little out, the newest turn alone.
@@ -175,6 +175,12 @@ impl Run {
 }
 
 impl State {
+    /// The messages that no strategy leaves out: what the run is to do, what it knows from before, and where its goal
+    /// stands. The goal itself is in the instructions.
+    fn places_kept(&self) -> Vec<usize> {
+        self.pinned.clone().chain(self.checked).collect()
+    }
+
     /// What the model is shown next.
     #[must_use]
     pub fn prompt(&self) -> Vec<&Message> {
@@ -203,6 +209,10 @@ impl State {
     }
 
     pub(super) fn summarised(&mut self, fact: &ModelAnswered) {
+        if fact.fault.as_ref().is_some_and(|fault| fault.class == FaultClass::Cancelled) {
+            // Nothing came of it because the run was ended: it is asked again when the run goes on.
+            return;
+        }
         let last_tokens = self.last_tokens;
         let text = fact.response.as_ref().map(|response| {
             self.spend(&response.usage, fact.cost_usd);

@@ -33,7 +33,7 @@ pub struct Goal {
     /// What was done, turn by turn.
     pub progress: Vec<Progress>,
     /// Calls that were seen by a check.
-    checked_calls: usize,
+    pub(super) checked_calls: usize,
 }
 
 /// One turn's work.
@@ -90,6 +90,7 @@ impl Run {
             let check = check(&self.config, &self.state, &goal);
             if !self.is_stopping() {
                 let record = serde_json::to_string(&check).unwrap_or_default();
+                self.state.checked = Some(self.state.messages.len());
                 self.state.say(Message::text(Role::User, format!("{} {record}", QUESTIONS.trim())));
             }
             goal.checked_calls = self.state.calls.len();

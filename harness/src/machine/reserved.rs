@@ -183,10 +183,14 @@ impl Run {
         let Conclusion { stop, unexpected } = std::mem::take(&mut self.state.conclusion);
         let mut events = Vec::new();
         if let Some((stop, answer)) = stop {
-            let reason = stop.reason;
-            events.extend(self.stop(stop));
-            if self.state.stop.as_ref().is_some_and(|stop| stop.reason == reason) {
-                self.state.answer = answer;
+            events.extend(self.stop(stop.clone()));
+            match self.state.stop.as_ref().map(|holds| holds.reason) {
+                Some(reason) if reason == stop.reason => self.state.answer = answer,
+                // It holds when the run goes on, unless the model must hear first that a call was cut off.
+                Some(StopReason::Aborted) if !self.state.is_cut(self.state.turns) => {
+                    self.state.conclusion.stop = Some((stop, answer));
+                }
+                _ => {}
             }
         } else if unexpected {
             events.extend(self.unexpected().err());

@@ -4,14 +4,14 @@
 //! own. So two writes never overlap and results keep the order of the calls.
 
 use super::reserved;
-use super::state::{Batch, State};
+use super::state::{Batch, State, Stop};
 use super::{Planned, Refused, Step};
 use crate::config::AgentConfig;
 use crate::tool::ToolSpec;
 use std::collections::BTreeMap;
 use trace::id::CallKey;
 use trace::message::ToolCall;
-use trace::outcome::{FailureStage, ToolStatus};
+use trace::outcome::{FailureStage, StopReason, ToolStatus};
 
 /// Told to the model instead of running calls of an answer that was cut off.
 const TRUNCATED: &str = include_str!("../../prompt/truncated_call.txt");
@@ -20,8 +20,9 @@ const TOOL_BUDGET: &str = include_str!("../../prompt/tool_budget.txt");
 
 pub(super) fn next(config: &AgentConfig, tools: &[ToolSpec], state: &State, batch: &Batch) -> Step {
     let open: Vec<(CallKey, &ToolCall, bool)> = batch.open().collect();
-    if state.stop.is_some() {
-        return Step::Refuse(open.into_iter().map(cancelled).collect());
+    if let Some(stop) = &state.stop {
+        let concluded = concluded(config, state, stop, &open);
+        return Step::Refuse(concluded.unwrap_or_else(|| open.into_iter().map(cancelled).collect()));
     }
     if batch.truncated {
         return Step::Refuse(open.into_iter().map(|(key, call, _)| truncated(key, call)).collect());
@@ -54,6 +55,19 @@ pub(super) fn next(config: &AgentConfig, tools: &[ToolSpec], state: &State, batc
         }
     }
     Step::Run(planned)
+}
+
+/// The results of the loop's own tools where nothing else of the turn is open or was cut off: what the model concluded
+/// needs nothing to be run, so it is not lost when the run is interrupted.
+fn concluded(
+    config: &AgentConfig,
+    state: &State,
+    stop: &Stop,
+    open: &[(CallKey, &ToolCall, bool)],
+) -> Option<Vec<Refused>> {
+    let is_interrupted = matches!(stop.reason, StopReason::Aborted | StopReason::Timeout);
+    let taken = || open.iter().map(|(key, call, _)| reserved::result(config, *key, call)).collect();
+    (is_interrupted && !state.is_cut(state.turns)).then(taken).flatten()
 }
 
 fn over_budget(

@@ -121,6 +121,8 @@ pub struct State {
     pub(super) view_sent: View,
     /// The messages that say what this run is to do.
     pub(super) pinned: Range<usize>,
+    /// Where the newest check of the goal stands in the conversation.
+    pub(super) checked: Option<usize>,
     /// Compactions since the last answer.
     pub(super) compactions: u32,
     /// The summary that was asked for.
@@ -302,6 +304,24 @@ impl State {
     #[must_use]
     pub fn total_cost_usd(&self) -> Option<f64> {
         self.cost_usd.filter(|_| self.unpriced_calls == 0)
+    }
+
+    /// Whether a call of this turn was cut off, or may have been.
+    pub(super) fn is_cut(&self, turn: u32) -> bool {
+        let cut = [ToolStatus::Cancelled, ToolStatus::UnknownOutcome];
+        self.calls.iter().any(|call| call.key.turn == turn && cut.contains(&call.status))
+    }
+
+    /// What ended the run stops it no more. Counts that a rule stops at start afresh, or the next step would stop again
+    /// without a new fact.
+    pub(super) fn forget_the_stop(&mut self) {
+        (self.stop, self.answer) = (None, None);
+        self.calls.clear();
+        if let Some(goal) = &mut self.goal {
+            goal.checked_calls = 0;
+        }
+        (self.errors, self.unknown_tools, self.over_budget, self.truncated_in_a_row) = (0, 0, 0, 0);
+        self.mismatches = 0;
     }
 
     /// Milliseconds from the first fact to this time, those between an end and a resuming left out.

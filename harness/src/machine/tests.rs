@@ -3,9 +3,11 @@
 mod budget;
 mod context;
 mod goal;
+mod interruption;
 mod person;
 mod precedence;
 mod reserved;
+mod shown;
 mod state;
 mod view;
 
@@ -471,7 +473,7 @@ fn the_runs_budget_of_tool_calls_ends_the_run_after_every_call_has_its_result() 
 fn end_and_resume(told: &mut Told) {
     let outcome = told.outcome();
     told.feed(Fact::RunEnded(Box::new(RunEnded { outcome, heard: Vec::new() })));
-    let resumed = Resumed { budget: None, limits: BTreeMap::new(), heard: Vec::new() };
+    let resumed = Resumed { budget: None, limits: BTreeMap::new(), children: Vec::new(), heard: Vec::new() };
     told.feed(Fact::Resumed(Box::new(resumed)));
 }
 
@@ -623,7 +625,8 @@ fn a_resumed_run_goes_on_where_it_was_with_the_new_budget_and_without_the_time_b
     let outcome = told.outcome();
     told.feed(Fact::RunEnded(Box::new(RunEnded { outcome, heard: Vec::new() })));
     let budget = serde_json::json!({ "max_model_turns": 5, "max_wall_time_seconds": 60 });
-    let resumed = Resumed { budget: Some(budget), limits: BTreeMap::new(), heard: Vec::new() };
+    let resumed =
+        Resumed { budget: Some(budget), limits: BTreeMap::new(), children: Vec::new(), heard: Vec::new() };
     let late_ns = 3_600_000_000_000;
     told.run.feed(late_ns, &Fact::Resumed(Box::new(resumed)));
     assert!(matches!(told.run.next(), Step::Ask { turn: 2, .. }), "{:?}", told.run.next());

@@ -421,6 +421,10 @@ pub struct Resumed {
     /// The limits of that budget by name, as in [`RunStarted::limits`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, f64>,
+    /// Runs that were calls of this one and whose end it never heard of, because its process died: what they used up,
+    /// by their own tapes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<Child>,
     /// As in [`ModelAsked::heard`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heard: Vec<String>,

@@ -208,7 +208,8 @@ fn a_run_that_waited_goes_on_waiting_until_its_question_expires() {
         let (mut told, _) = waiting(Wants::Approval);
         let outcome = Box::new(waits(&told).unwrap());
         told.feed(Fact::RunEnded(Box::new(RunEnded { outcome: *outcome, heard: Vec::new() })));
-        let resumed = Resumed { budget: None, limits: BTreeMap::new(), heard: Vec::new() };
+        let resumed =
+            Resumed { budget: None, limits: BTreeMap::new(), children: Vec::new(), heard: Vec::new() };
         told.run.feed(at_s * SECOND, &Fact::Resumed(Box::new(resumed)));
         assert_eq!(waits(&told).is_some(), still, "after {at_s} s");
         assert_eq!(told.run.state().calls.len(), 1, "it was stopped by no rule, so every count stays");
