@@ -2,11 +2,20 @@
 //!
 //! Each test names its complaint and the threads it was heard in.
 
-use crate::kit::{Deed, InProcess, Kit, asks, requests, response, said, status};
+use crate::context::long;
+use crate::kit::person::{Ada, Answer};
+use crate::kit::{
+    Deed, InProcess, Kit, Recorded, asks, assert_exact, checked, requests, response, said, status,
+};
+use crate::reseal::OpenLines;
+use crate::team::{ORDER, table};
+use harness::config::Verdict;
 use harness::model::NAMES;
 use harness::model::scripted::{ScriptTurn, speak};
+use std::sync::Arc;
 use std::time::Duration;
 use trace::attribute as name;
+use trace::fact::Fact;
 use trace::message::{Finish, Response, Usage};
 use trace::outcome::{RunStatus, StopReason, ToolStatus};
 use trace::span::from_tape;
@@ -118,7 +127,7 @@ async fn complaint_6_a_limit_is_an_exception_and_the_work_is_lost() {
         .tool(&InProcess::reading("look", Deed::Say("what was found")));
     let run = kit.stopped_and_resumed().await;
     let first = run.tape.lines().iter().find_map(|line| match &line.fact {
-        trace::fact::Fact::RunEnded(fact) => Some(fact.outcome.clone()),
+        Fact::RunEnded(fact) => Some(fact.outcome.clone()),
         _ => None,
     });
     let first = first.unwrap();
@@ -127,6 +136,37 @@ async fn complaint_6_a_limit_is_an_exception_and_the_work_is_lost() {
     let last = requests(&run.tape).pop().unwrap();
     assert!(last.json.to_string().contains("what was found"), "the work of before is still there");
     assert_eq!(run.outcome.answer.as_deref(), Some("Done."));
+}
+
+/// codex#10380, codex#11071, codex#13271, codex#40213 (48 compactions in 76 minutes), codex#8481.
+#[tokio::test(start_paused = true)]
+async fn complaint_7_compaction_fails_or_loops() {
+    let body =
+        r#"{"error":{"code":"context_length_exceeded","message":"maximum context length is 8192 tokens"}}"#;
+    let full = || ScriptTurn::Raw { status: 400, headers: [].into(), body: body.to_owned() };
+    let calls = |count: usize| (0..count).map(|n| asks(&[("a", "look", &format!("{{\"n\":{n}}}"))]));
+    let compactions = |run: &Recorded| (run.count("compacted"), run.count("summary_asked"));
+
+    // However often the provider says that it is full: one smaller view, one more attempt, and then the end.
+    let forever = calls(3).chain((0..50).map(|_| full()));
+    let run = long("prune").say(forever).with(|config| config.context.max_tokens = 9000).run().await;
+    assert_eq!((run.outcome.stop_reason, run.requests), (StopReason::ContextExhausted, 5));
+    assert_eq!(compactions(&run), (1, 0));
+    assert!(run.outcome.evidence.next_safe_action.is_some(), "{:?}", run.outcome.evidence);
+
+    // What would not shrink by the set share is no compaction, and nothing is asked for it.
+    let run = long("summarise").with(|config| config.context.max_share = 0.05).run().await;
+    assert_eq!((run.outcome.stop_reason, compactions(&run)), (StopReason::ContextExhausted, (0, 0)));
+    let evidence = &run.outcome.evidence;
+    assert!(evidence.rule == "context_not_smaller" && evidence.observed > evidence.threshold, "{evidence:?}");
+
+    // Summaries that never come: the older turns are left out instead, at most once a turn, and the run goes on.
+    let mut failing = long("summarise");
+    failing.turns = calls(3).chain([full()]).chain(calls(1)).chain([full(), said("Done.")]).collect();
+    let run = failing.run().await;
+    assert_eq!(run.outcome.stop_reason, StopReason::Completed, "{:?}", run.outcome);
+    let (smaller, asked) = compactions(&run);
+    assert!(asked == 2 && smaller == 2, "{smaller} smaller views, {asked} summaries asked for");
 }
 
 /// claude-code#64346 (26 of 27 calls cancelled), claude-code#22264, openai-agents-python#2584, deepagents#694.
@@ -167,6 +207,54 @@ async fn complaint_9_retries_ignore_the_provider_and_double_what_was_said() {
     assert_eq!(run.outcome.turns, 1, "an attempt is no turn");
 }
 
+/// goose#7915 (a headless run hangs), bike4mind#2231 (leave for a session lasts one run), goclaw#1212 (leave for good
+/// matches the program's name alone), goose#1971 (asks again after a no).
+#[tokio::test(start_paused = true)]
+async fn complaint_10_approvals_hang_leak_and_are_forgotten() {
+    let pay = |n: &str| asks(&[("a", "pay", n)]);
+    let kit = |turns: Vec<ScriptTurn>, tool: &Arc<InProcess>| {
+        Kit::new(turns).tool(tool).with(|config| config.policy.write = Verdict::Ask)
+    };
+    let paying = || InProcess::writing("pay", Deed::Say("paid"));
+
+    // Nobody there: the run pauses at once, and nothing was allowed.
+    let tool = paying();
+    let paused = kit(vec![pay("{\"n\":7}"), said("Paid.")], &tool).run().await;
+    assert_eq!((paused.outcome.stop_reason, tool.entered()), (StopReason::AwaitingApproval, 0));
+    assert_eq!(paused.outcome.duration_ms, 0, "it waits without a process");
+
+    // Leave is for these arguments: the same tool with one byte more is another question, and so is the next run.
+    let tool = paying();
+    let turns = vec![pay("{\"n\":7}"), pay("{\"n\":70}"), said("Paid.")];
+    let run = kit(turns, &tool).asking(Ada::who(&[Answer::Allow])).run().await;
+    assert_eq!((run.outcome.stop_reason, tool.entered()), (StopReason::AwaitingApproval, 1));
+    assert_eq!(run.count("person_asked"), 2);
+    let mut next = kit(vec![pay("{\"n\":7}")], &tool);
+    next.task.continues = Some((run.tape.started().unwrap().run_id.clone(), Vec::new()));
+    assert_eq!((next.run().await.outcome.stop_reason, tool.entered()), (StopReason::AwaitingApproval, 1));
+
+    // A no holds for the run, however the same arguments are written.
+    let tool = paying();
+    let again = vec![pay("{\"n\":7}"), pay("{ \"n\" : 7 }"), pay("{\"n\":7}"), said("As you wish.")];
+    let run = kit(again, &tool).asking(Ada::who(&[Answer::Deny("too much"), Answer::Allow])).run().await;
+    assert_eq!((run.outcome.stop_reason, tool.entered()), (StopReason::Completed, 0));
+    assert_eq!(run.count("person_asked"), 1, "asked once");
+    assert!(run.results().iter().all(|result| result.status == ToolStatus::Denied), "{:?}", run.results());
+
+    // Leave that lasts is a rule of agent.toml, for every run of a session alike.
+    let tool = paying();
+    let mut kit = Kit::new([pay("{\"n\":7}"), said("Paid.")]).tool(&tool);
+    kit.task.session_id = Some("s".to_owned());
+    for times in 1..=2 {
+        let run = kit.run().await;
+        assert_eq!((run.outcome.stop_reason, run.count("person_asked")), (StopReason::Completed, 0));
+        assert_eq!(
+            (tool.entered(), run.results()[0].permission.as_deref()),
+            (times, Some("allow:policy.write"))
+        );
+    }
+}
+
 /// PRAXIST#81 (twelvefold), fak#10019 (426-fold), ml-commons#4820 (0 meant unlimited), claude-code#72080.
 #[tokio::test]
 async fn complaint_11_a_budget_is_only_a_label() {
@@ -184,6 +272,50 @@ async fn complaint_11_a_budget_is_only_a_label() {
         let is_done = run.outcome.stop_reason == StopReason::Completed;
         assert_eq!(is_done, requests == 3, "{limit:?}: {:?}", run.outcome.stop_reason);
     }
+}
+
+/// pi-subagents#1769 and claude-code#72080 (children escape the budget), Codewhale#6189 (children die with no word).
+#[tokio::test]
+async fn complaint_11_children_escape_the_budget_and_die_with_no_word() {
+    let looks = |n: usize| asks(&[("x", "look", &format!("{{\"n\":{n}}}"))]);
+    let busy = || Kit::new((0..9).map(looks)).tool(&InProcess::reading("look", Deed::Say("a fox")));
+    let order = || asks(&[("a", "count", ORDER)]);
+    // Each answer takes 120 tokens: 120 of the caller's own, then its part has what is left of 600, and no more.
+    let kit = Kit::new([order(), order(), said("Dear.")])
+        .agent(table("count"), busy())
+        .with(|config| config.budget.max_total_tokens = Some(600));
+    let run = kit.run().await;
+    assert_eq!(run.outcome.stop_reason, StopReason::BudgetExceeded, "what a part used up is the caller's");
+    assert_eq!(run.outcome.turns, 1, "its second order was never asked for");
+    let [result] = run.results()[..] else { panic!("one call") };
+    let child = result.child.as_ref().unwrap();
+    assert_eq!((child.stop_reason, child.usage.total()), (StopReason::BudgetExceeded, Some(480)));
+    let told: serde_json::Value = serde_json::from_str(&result.content).unwrap();
+    assert_eq!((&told["error"], &told["stop_reason"]), (&"not_completed".into(), &"budget_exceeded".into()));
+    assert_eq!(told["partial_answer"], "let me see", "its work is handed back");
+
+    // The process dies while the part is at work: the run that goes on knows what the part had used up by then.
+    let kit = Kit::new([order(), said("Dear."), said("Dear.")])
+        .agent(table("count"), busy())
+        .with(|config| config.budget.max_total_tokens = Some(500));
+    let run = kit.run().await;
+    let sealed = OpenLines::read(&run.path).sealed();
+    let started = sealed.lines().position(|line| line.contains("\"type\":\"tool_started\"")).unwrap();
+    let died: Vec<&str> = sealed.lines().take(started + 1).collect();
+    std::fs::remove_file(&run.path).unwrap();
+    let path = run.folder.path().join("died.tape");
+    std::fs::write(&path, died.join("\n") + "\n").unwrap();
+    let finished = kit.go_on(&path, kit.turns[1..].to_vec(), None).await.unwrap();
+    assert_eq!(finished.outcome.stop_reason, StopReason::BudgetExceeded, "120 and 480 are more than 500");
+    let tape = Arc::new(checked(&finished.tape));
+    let resumed = tape.lines().iter().find_map(|line| match &line.fact {
+        Fact::Resumed(fact) => Some(fact.children.clone()),
+        _ => None,
+    });
+    let told: Vec<_> =
+        resumed.iter().flatten().map(|child| (child.agent.as_str(), child.usage.total())).collect();
+    assert_eq!(told, [("story", Some(480))]);
+    assert_exact(&tape).await;
 }
 
 /// harness-sdk#3609, mastra#17074, any-llm#908 and #909, openlit#1454.
@@ -205,4 +337,12 @@ async fn complaint_12_spans_are_lost_on_cancel_and_unknown_usage_is_zero() {
     assert_eq!((run.outcome.usage, run.outcome.cost_usd), (Usage::default(), None), "unknown is not zero");
     assert!(spans.iter().all(|span| !span.attributes.contains_key(name::INPUT_TOKENS)), "nor in a span");
     assert!(run.tape.lines().iter().all(|line| line.fact.turn() != Some(2)), "nothing was begun after it");
+}
+
+#[test]
+fn each_of_the_twelve_complaints_has_its_test() {
+    let source = include_str!("complaint.rs");
+    for complaint in 1..=12 {
+        assert!(source.contains(&format!("async fn complaint_{complaint}_")), "complaint {complaint}");
+    }
 }

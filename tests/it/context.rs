@@ -14,7 +14,7 @@ use trace::message::Finish;
 use trace::outcome::{FaultClass, StopReason};
 use trace::tape::Tape;
 
-const LONG: &str =
+pub(crate) const LONG: &str =
     "a result of some length: it says this and that, and then it says it once more, word for word";
 const SECRET: &str =
     "the key is sk-abcdefghijklmnopqrstuvwx, and the rest of it is of no interest to anybody at all here";
@@ -113,6 +113,68 @@ async fn without_a_summary_it_is_pruned() {
     let run = kit.run().await;
     assert_eq!(run.outcome.stop_reason, StopReason::Completed);
     assert!(compacted(&run.tape).iter().all(|one| one.strategy == "prune"));
+}
+
+/// A planner whose summaries say these.
+pub(crate) fn planner(first: &str, second: &str) -> Kit {
+    let mut kit = summarised().with(|config| {
+        config.loop_.planner = true;
+        config.context.max_tokens = 300;
+    });
+    // The instructions alone have about 80 tokens.
+    kit.tools = vec![InProcess::reading("look", Deed::Say(LONG.repeat(4).leak()))];
+    let plan = |n: usize| said(&format!(r#"{{"tool":"look","arguments":{{"n":{n}}}}}"#));
+    let (one, two) = (said(first), said(second));
+    kit.turns = vec![plan(1), plan(2), plan(3), one, plan(4), two];
+    kit.turns.push(said(r#"{"tool":"final_answer","prompt":"Done."}"#));
+    kit
+}
+
+#[tokio::test]
+async fn plans_are_summarised_as_the_calls_they_are_and_a_summary_is_no_plan() {
+    for wire in NAMES {
+        let kit = planner("Three times.", "Four times.");
+        let kit = kit.with(|config| wire.clone_into(&mut config.model.wire));
+        let run = kit.run_on_loopback().await;
+        assert_eq!(run.outcome.answer.as_deref(), Some("Done."), "{wire}: {:?}", run.outcome);
+        assert_eq!((run.outcome.turns, run.results().len(), run.requests), (5, 5, 7), "{wire}");
+        let summary = run.tape.lines().iter().find_map(|line| match &line.fact {
+            Fact::SummaryAsked(fact) => Some(&**fact),
+            _ => None,
+        });
+        let summary = summary.unwrap();
+        let sent: String =
+            summary.fragments.iter().chain([&summary.frame]).filter_map(|hash| run.tape.text(hash)).collect();
+        assert!(sent.contains("assistant calls look with"), "{wire}: {sent}");
+        assert!(!sent.contains("Does look."), "{wire}: who summarises is offered no tools: {sent}");
+        assert!(
+            serde_json::to_string(&compacted(&run.tape)[1].view).unwrap().contains("Four times."),
+            "{wire}"
+        );
+    }
+    // What looks like a plan is carried out by nobody where a summary was asked for.
+    let run = planner(r#"{"tool":"look","arguments":{"n":9}}"#, "Four times.").run().await;
+    assert_eq!((run.outcome.answer.as_deref(), run.results().len()), (Some("Done."), 5), "{:?}", run.outcome);
+    assert_eq!(compacted(&run.tape)[0].strategy, "prune");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summary_that_was_cancelled_is_asked_for_again_when_the_run_goes_on() {
+    let whole = summarised();
+    let mut kit = whole.clone();
+    kit.turns[3] = ScriptTurn::Hang;
+    let cancel = async {
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        kit.cancel.cancel();
+    };
+    let (run, ()) = tokio::join!(kit.run(), cancel);
+    assert_eq!((run.outcome.stop_reason, run.count("compacted")), (StopReason::Aborted, 0));
+    let whole = Kit { cancel: Default::default(), ..whole };
+    let finished = whole.go_on(&run.path, whole.turns[3..].to_vec(), None).await.unwrap();
+    let tape = kit::checked(&finished.tape);
+    assert_eq!(finished.outcome.answer.as_deref(), Some("Done."));
+    assert!(compacted(&tape).iter().all(|one| one.strategy == "summarise"), "{:?}", compacted(&tape));
+    assert_exact(&Arc::new(tape)).await;
 }
 
 #[tokio::test]

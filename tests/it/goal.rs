@@ -67,7 +67,7 @@ pub(crate) fn goal(every: u32) -> GoalTable {
 }
 
 /// The run as its tape leaves it.
-fn folded(tape: &trace::tape::Tape) -> Run {
+pub(crate) fn folded(tape: &trace::tape::Tape) -> Run {
     let started = tape.started().unwrap();
     let config: AgentConfig = serde_json::from_str(tape.text(&started.config).unwrap()).unwrap();
     let tools: Vec<harness::tool::ToolSpec> =

@@ -156,7 +156,7 @@ impl Kit {
         Arc::new(Scripted::new(wire(&self.config.model.wire).unwrap(), self.turns.clone()))
     }
 
-    fn model(&self, transport: Arc<dyn Transport>) -> Model {
+    pub(crate) fn model(&self, transport: Arc<dyn Transport>) -> Model {
         Model { provider: "scripted".to_owned(), wire: wire(&self.config.model.wire).unwrap(), transport }
     }
 
@@ -223,7 +223,12 @@ impl Kit {
     }
 
     fn ready(&self, model: Model) -> Agent {
-        let (config, toolbox) = (Arc::new(self.config.clone()), Arc::new(self.toolbox()));
+        self.ready_with(model, self.toolbox())
+    }
+
+    /// The agent with this model and these tools.
+    pub(crate) fn ready_with(&self, model: Model, toolbox: Toolbox) -> Agent {
+        let (config, toolbox) = (Arc::new(self.config.clone()), Arc::new(toolbox));
         Agent { config, toolbox, model, tiers: Tiers::new(), person: self.person.clone() }
     }
 

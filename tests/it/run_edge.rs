@@ -1,7 +1,9 @@
 //! The edges of the loop on a paused clock: pauses to the millisecond, hanging tools, cancellation anywhere, and
 //! whatever faults strike at whatever step, one result for each call.
 
+use crate::kit::person::Silent;
 use crate::kit::{Deed, InProcess, Kit, Recorded, asks, fault, response, said, status};
+use harness::config::Verdict;
 use harness::model::scripted::ScriptTurn;
 use harness::tool::ToolSpec;
 use proptest::prelude::*;
@@ -143,6 +145,11 @@ async fn cancelling_ends_the_run_at_once_wherever_it_is() {
         assert_eq!(run.results().iter().map(|one| one.status).collect::<Vec<_>>(), statuses, "{name}");
         assert_eq!(run.count("cancelled"), 1, "{name}");
     }
+    let kit = Kit::new([asks(&calls), said("never")]).tool(&slow).tool(&quick).asking(Silent::who());
+    let (run, took) = cancelled(&kit.with(|config| config.policy.write = Verdict::Ask), AFTER).await;
+    assert_eq!((run.outcome.stop_reason, took), (StopReason::Aborted, AFTER), "while a person is asked");
+    let statuses: Vec<ToolStatus> = run.results().iter().map(|one| one.status).collect();
+    assert_eq!(statuses, [ToolStatus::Ok, ToolStatus::Cancelled, ToolStatus::Cancelled]);
     let kit = Kit::new([said("never asked")]);
     kit.cancel.cancel();
     let run = kit.run().await;

@@ -1,11 +1,18 @@
 //! Scripted runs that together take every step of the loop: the one list that the suites of faults take their runs
 //! from. A new kind of step gets a scenario here, and every suite strikes it.
+//!
+//! Parts: [`people`] are those in which somebody is asked, [`long`] those in which the model is shown less, [`team`]
+//! those in which agents are tools.
+
+mod long;
+mod people;
+mod team;
 
 use crate::kit::{Deed, InProcess, Kit, asks, fault, response, said, status};
 use harness::config::{Compare, ExpectTable, FinishBy, PolicyRule};
 use harness::model::scripted::ScriptTurn;
 use trace::message::Finish;
-use trace::outcome::{FaultClass, StopReason};
+use trace::outcome::{FaultClass, RunStatus, StopReason};
 
 /// A run that always goes the same way when nothing strikes it.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +59,20 @@ pub(crate) fn all() -> Vec<Scenario> {
         one("results that are named", named_results, StopReason::Completed),
         one("plans instead of calls", plans, StopReason::Completed),
         one("a goal that is checked", goal, StopReason::ConfidenceThreshold),
+        one("a conversation that goes on", crate::session::continued, StopReason::Completed),
     ]
+    .into_iter()
+    .chain(people::all())
+    .chain(long::all())
+    .chain(team::all())
+    .collect()
+}
+
+impl Scenario {
+    /// Whether a question that nobody answers is answered later, by whoever goes on with the run.
+    pub(crate) fn is_answered_later(&self) -> bool {
+        self.stop.status() != RunStatus::Paused
+    }
 }
 
 fn own_tool() -> Kit {

@@ -4,6 +4,8 @@
 //! jumps, a disk that fails, or a kill, which leaves the tape up to any line, whole or torn. [`world`] strikes,
 //! [`proof`] says what must hold. Time stands still while nothing waits, so thousands of runs take seconds.
 
+mod part;
+mod preparation;
 mod proof;
 mod world;
 
@@ -11,21 +13,26 @@ use crate::kit::tool::hush;
 use crate::kit::{Deed, InProcess, Kit, asks, said};
 use crate::scenario::{Scenario, all};
 use harness::model::NAMES;
+use part::{Parts, forget_what_had_not_begun};
 use proof::Story;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use trace::fact::Fact;
-use trace::outcome::StopReason;
-use trace::tape::Tape;
+use trace::outcome::{Outcome, RunStatus, StopReason};
+use trace::tape::{Tape, TapeError};
 use world::{HOUR_NS, Places, Strike, World};
 
+/// How soon a run ends that is cancelled, by the clock that stands still while nothing waits.
+const AT_ONCE: Duration = Duration::from_millis(100);
 /// Cases when this was last changed; fewer means that a place is no longer reached.
-const STRIKES: usize = 3_000;
+const STRIKES: usize = 7_000;
 /// The same of answers that were cut.
 const CUTS: usize = 2_000;
 /// The same of kills.
-const KILLS: usize = 800;
+const KILLS: usize = 2_300;
 
 /// Runs this for each scenario, on all cores, each on a paused clock and in a folder of its own.
 fn for_each_scenario<F: Future<Output = usize>>(
@@ -64,20 +71,49 @@ fn for_each_scenario<F: Future<Output = usize>>(
 async fn unstruck(scenario: Scenario, folder: &Path) -> (Story, Places) {
     let kit = (scenario.kit)();
     let world = World::new(&kit, Strike::Nothing);
-    let outcome = world.perform(&kit, &folder.join("whole.tape")).await.unwrap().unwrap();
+    let path = emptied(&folder.join("whole")).join("run.tape");
+    let outcome = perform(scenario, &world, &kit, &path).await.unwrap().unwrap();
     assert_eq!(outcome.stop_reason, scenario.stop, "{}: {outcome:?}", scenario.name);
-    let story = Story::of(&kit, &folder.join("whole.tape"), outcome);
+    let story = Story::of(&kit, &path, outcome);
     story.holds(scenario.name).await;
     (story, world.places())
 }
 
+/// Runs the scenario in this world; where it waits for somebody who comes later, that process ends and another goes on.
+async fn perform(
+    scenario: Scenario,
+    world: &World,
+    kit: &Kit,
+    path: &Path,
+) -> Option<Result<Outcome, TapeError>> {
+    let ended = world.perform(kit, path).await;
+    match &ended {
+        Some(Ok(outcome)) if outcome.status == RunStatus::Paused && scenario.is_answered_later() => {
+            world.come_back(kit, path).await.map(Ok)
+        }
+        _ => ended,
+    }
+}
+
+/// A folder with nothing in it.
+fn emptied(folder: &Path) -> PathBuf {
+    let _ = std::fs::remove_dir_all(folder);
+    std::fs::create_dir_all(folder).unwrap();
+    folder.to_owned()
+}
+
 /// Goes on with a tape to its end in another world, where nothing strikes.
-async fn go_on(kit: &Kit, path: &Path) -> Option<Story> {
-    let tape = Tape::read(path).ok().filter(|tape| tape.started().is_some())?;
-    let rest = proof::unsaid(kit, &tape);
-    let kit = Kit { cancel: Default::default(), ..kit.clone().say(rest) };
-    let outcome = World::after(&kit, &tape).go_on(&kit, &tape).await;
-    Some(Story::of(&kit, path, outcome))
+async fn go_on(scenario: Scenario, kit: &Kit, path: &Path) -> Option<Story> {
+    let mut tape = Tape::read(path).ok().filter(|tape| tape.started().is_some())?;
+    loop {
+        let rest = proof::unsaid(kit, &[&tape]);
+        let kit = Kit { cancel: Default::default(), ..kit.clone().say(rest) };
+        let outcome = World::after(&kit, &tape).go_on(&kit, &tape).await;
+        if outcome.status != RunStatus::Paused || !scenario.is_answered_later() {
+            return Some(Story::of(&kit, path, outcome));
+        }
+        tape = Tape::read(path).unwrap();
+    }
 }
 
 #[test]
@@ -87,16 +123,19 @@ fn a_run_struck_at_any_step_keeps_its_promises_and_goes_on_as_if_nothing_had_bee
         let mut cases = 0;
         for strike in places.strikes(HOUR_NS) {
             let what = format!("{}: {strike:?}", scenario.name);
-            let path = folder.join("struck.tape");
+            let path = emptied(&folder.join("struck")).join("run.tape");
             let kit = (scenario.kit)();
-            let ended = World::new(&kit, strike).perform(&kit, &path).await;
+            let world = World::new(&kit, strike);
+            let ended = perform(scenario, &world, &kit, &path).await;
+            let late = world.since_cancelled().filter(|since| *since >= AT_ONCE);
+            assert_eq!(late, None, "{what}: cancelled, and it went on for so long");
             match ended {
                 Some(Ok(outcome)) => {
                     let story = Story::of(&kit, &path, outcome);
                     story.holds(&what).await;
                     ended_well(&whole, &story, strike, &what);
                     if story.outcome.stop_reason == StopReason::Aborted {
-                        let again = go_on(&kit, &path).await.unwrap();
+                        let again = go_on(scenario, &kit, &path).await.unwrap();
                         again.holds(&what).await;
                         let same = scenario.stop != StopReason::Completed
                             || again.outcome.answer == whole.outcome.answer;
@@ -104,7 +143,7 @@ fn a_run_struck_at_any_step_keeps_its_promises_and_goes_on_as_if_nothing_had_bee
                     }
                 }
                 // Dropped, or its disk failed: another process goes on with what is on the tape.
-                _ => match go_on(&kit, &path).await {
+                _ => match go_on(scenario, &kit, &path).await {
                     Some(story) => {
                         story.holds(&what).await;
                         whole.is_told_by(&story, &what);
@@ -134,12 +173,35 @@ fn ended_well(whole: &Story, story: &Story, strike: Strike, what: &str) {
         Strike::Cancel(_) | Strike::CancelAt(_) => {
             assert!([usual, StopReason::Aborted].contains(&reason), "{what}: {reason}");
         }
+        // The answer may have been that of a part, or a summary: then the run goes on without it.
+        Strike::Piece(_) if whole.has_side_calls() => {
+            let without_it = [usual, StopReason::ModelError, StopReason::Completed];
+            assert!(without_it.contains(&reason), "{what}: {reason}");
+        }
         Strike::Piece(_) => assert_eq!(reason, StopReason::ModelError, "{what}"),
         Strike::Tool(_) => assert_ne!(reason, StopReason::Unknown, "{what}"),
         Strike::Nothing | Strike::Drop(_) | Strike::Disk(_) | Strike::Body(..) => {
             panic!("{what}: it cannot have come to its end")
         }
     }
+}
+
+#[test]
+fn together_the_scenarios_have_every_kind_of_fact() {
+    let source = include_str!("../../harness/trace/src/fact.rs");
+    let told = source.lines().filter_map(|line| line.split_once("(_) => \"")?.1.strip_suffix("\","));
+    let all: BTreeSet<&str> = told.collect();
+    assert!(all.len() >= 14, "{all:?}");
+    let seen = Mutex::new(BTreeSet::new());
+    for_each_scenario(|scenario, folder| {
+        let seen = &seen;
+        async move {
+            let (whole, _) = unstruck(scenario, &folder).await;
+            seen.lock().unwrap().extend(whole.tape.lines().iter().map(|line| line.fact.kind()));
+            1
+        }
+    });
+    assert_eq!(seen.into_inner().unwrap(), all);
 }
 
 /// A call and then text, so that there is something to run and something after it.
@@ -221,7 +283,8 @@ fn a_run_killed_after_any_line_whole_or_torn_goes_on_as_if_nothing_had_been() {
         let (whole, _) = unstruck(scenario, &folder).await;
         let text = std::fs::read_to_string(whole.tape.path()).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        let path = folder.join("killed.tape");
+        let parts = Parts::of(&whole);
+        let path = folder.join("killed").join("run.tape");
         let mut cases = 0;
         for kept in 1..lines.len() {
             // The last line whole, torn at its beginning, or torn in its middle: one after the other.
@@ -230,13 +293,19 @@ fn a_run_killed_after_any_line_whole_or_torn_goes_on_as_if_nothing_had_been() {
                 1 => "{\"seq\":",
                 _ => &lines[kept][..lines[kept].len() / 2],
             };
+            let text = format!("{}\n{tail}", lines[..kept].join("\n"));
             let what = format!("{}: killed after line {kept}, then {} bytes", scenario.name, tail.len());
-            std::fs::write(&path, format!("{}\n{tail}", lines[..kept].join("\n"))).unwrap();
-            let kit = (scenario.kit)();
-            let Some(story) = go_on(&kit, &path).await else { continue };
-            story.holds(&what).await;
-            whole.is_told_by(&story, &what);
-            cases += 1 + killed_again(scenario, &whole, &story, kept, &what).await;
+            std::fs::write(emptied(&folder.join("killed")).join("run.tape"), &text).unwrap();
+            for left in 0..parts.ways(&path) {
+                let what = format!("{what}, parts after line {left}");
+                std::fs::write(emptied(&folder.join("killed")).join("run.tape"), &text).unwrap();
+                parts.leave(&path, left);
+                let kit = (scenario.kit)();
+                let Some(story) = go_on(scenario, &kit, &path).await else { continue };
+                story.holds(&what).await;
+                whole.is_told_by(&story, &what);
+                cases += 1 + killed_again(scenario, &whole, &story, kept, &what).await;
+            }
         }
         cases
     });
@@ -252,11 +321,12 @@ async fn killed_again(scenario: Scenario, whole: &Story, story: &Story, kept: us
     if again >= lines.len() {
         return 0;
     }
-    let path = story.tape.path().with_extension("again.tape");
-    std::fs::write(&path, lines[..again].join("\n") + "\n{").unwrap();
+    let path = story.tape.path();
+    std::fs::write(path, lines[..again].join("\n") + "\n{").unwrap();
+    forget_what_had_not_begun(path);
     let kit = (scenario.kit)();
     let what = format!("{what}, and again after line {again}");
-    let Some(story) = go_on(&kit, &path).await else { return 0 };
+    let Some(story) = go_on(scenario, &kit, path).await else { return 0 };
     story.holds(&what).await;
     whole.is_told_by(&story, &what);
     1

@@ -8,7 +8,11 @@ use std::sync::Arc;
 use trace::outcome::{RunStatus, StopReason};
 use trace::tape::Tape;
 
-fn preparing(turns: Vec<harness::model::scripted::ScriptTurn>, inject: Inject, on_failure: OnFailure) -> Kit {
+pub(crate) fn preparing(
+    turns: Vec<harness::model::scripted::ScriptTurn>,
+    inject: Inject,
+    on_failure: OnFailure,
+) -> Kit {
     Kit::new(turns).with(|config| {
         let table = json!({ "prompt": "Find out what is known.", "tools": ["look"], "budget": { "max_model_turns": 2 } });
         config.preparation =

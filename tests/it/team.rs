@@ -12,7 +12,7 @@ use trace::outcome::{StopReason, ToolStatus};
 use trace::tape::Tape;
 
 /// A tool that is an agent.
-fn table(name: &str) -> ToolTable {
+pub(crate) fn table(name: &str) -> ToolTable {
     ToolTable {
         name: name.to_owned(),
         description: "Helps with a task.".to_owned(),
@@ -21,13 +21,13 @@ fn table(name: &str) -> ToolTable {
     }
 }
 
-fn side_by_side(name: &str) -> ToolTable {
+pub(crate) fn side_by_side(name: &str) -> ToolTable {
     ToolTable { risk: Some(Risk::Read), effect: Some(Effect::Pure), ..table(name) }
 }
 
-const ORDER: &str = "{\"task\":\"Count the foxes.\"}";
+pub(crate) const ORDER: &str = "{\"task\":\"Count the foxes.\"}";
 
-fn helper() -> Kit {
+pub(crate) fn helper() -> Kit {
     Kit::new([asks(&[("x", "look", "{}")]), said("Three.")])
         .tool(&InProcess::reading("look", Deed::Say("a fox")))
         .with(|config| "helper".clone_into(&mut config.agent.name))

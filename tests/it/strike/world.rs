@@ -1,25 +1,28 @@
 //! A world in which one thing goes wrong, at one place: clock, cancellation, watcher, transport, tools and disk
 //! count the places they pass, and strike at theirs.
 
-use crate::kit::{Kit, redactor};
+use crate::kit::{Kit, redactor, studio};
 use futures::future::BoxFuture;
-use harness::agent::{Identity, started_fact};
+use harness::agent::{Finished, Identity, started_fact};
 use harness::driver::{Observer, Setup, drive, resume};
+use harness::hands::LiveHands;
 use harness::machine::Event;
 use harness::model::scripted::Scripted;
 use harness::model::{Delta, Reply, Transport, WireRequest};
-use harness::policy::Permit;
+use harness::policy::{CanUse, Permit};
 use harness::port::{Live, Ports};
+use harness::team::{Caller, TeamHands, unheard};
 use harness::tool::{Tool, ToolSpec, Toolbox};
+use serde_json::Value;
 use std::io;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::time::Instant;
-use trace::fact::{Chunk, Fact, Fault, Resumed};
+use trace::fact::{Chunk, Fact, Fault, PersonAnswered, PersonAsked, Resumed};
 use trace::id::{RunId, TraceId};
 use trace::outcome::{FaultClass, Outcome};
 use trace::tape::{Disk, Tape, TapeError, TapeWriter};
@@ -107,6 +110,7 @@ struct Inner {
     began: Instant,
     begin_ns: i64,
     kit: Kit,
+    cancelled_at: OnceLock<Instant>,
 }
 
 impl World {
@@ -123,9 +127,19 @@ impl World {
 
     fn at(kit: &Kit, strike: Strike, begin_ns: i64, worked: Duration) -> Self {
         let wall_time = Duration::from_secs(kit.config.budget.max_wall_time_seconds).saturating_sub(worked);
-        let live = Live::new(kit.cancel.clone(), wall_time);
-        let (passed, began) = (Passed::default(), Instant::now());
-        Self(Arc::new(Inner { strike, passed, live, began, begin_ns, kit: kit.clone() }))
+        let live = Live::new(kit.cancel.clone(), wall_time).with_person(kit.person.clone());
+        let (passed, began, cancelled_at) = (Passed::default(), Instant::now(), OnceLock::new());
+        Self(Arc::new(Inner { strike, passed, live, began, begin_ns, kit: kit.clone(), cancelled_at }))
+    }
+
+    /// How long ago the run was cancelled, if it was.
+    pub(super) fn since_cancelled(&self) -> Option<Duration> {
+        self.0.cancelled_at.get().map(Instant::elapsed)
+    }
+
+    fn cancel(&self) {
+        self.0.cancelled_at.get_or_init(Instant::now);
+        self.0.kit.cancel.cancel();
     }
 
     pub(super) fn places(&self) -> Places {
@@ -146,22 +160,49 @@ impl World {
         self.0.strike == strike(passed.fetch_add(1, Ordering::SeqCst))
     }
 
-    fn setup(&self, kit: &Kit) -> Setup {
+    /// A setup whose runs beside it have their tapes in this folder.
+    fn setup(&self, kit: &Kit, tapes: &Path) -> Setup {
         let ports: Arc<dyn Ports> = Arc::new(self.clone());
-        let transport = Pieces { inner: kit.scripted(), world: self.clone() };
+        let setup = kit.setup_with(self.toolbox(kit), ports.clone(), self.transport(kit));
+        let caller = Caller { identity: identity(), studio: studio(tapes), cancel: kit.cancel.clone() };
+        let retries = kit.config.budget.max_retries_per_tool_call;
+        let live = LiveHands::new(setup.toolbox.clone(), ports.clone(), retries);
+        let hands = TeamHands::new(live, setup.toolbox.clone(), ports, caller);
+        Setup { hands: Arc::new(hands), ..setup }
+    }
+
+    fn transport(&self, kit: &Kit) -> Arc<dyn Transport> {
+        Arc::new(Pieces { inner: kit.scripted(), world: self.clone() })
+    }
+
+    /// The tools, and the agents that are some, all of this world.
+    fn toolbox(&self, kit: &Kit) -> Toolbox {
         let mut toolbox = Toolbox::default();
         for tool in &kit.tools {
             let tool: Arc<dyn Tool> = tool.clone();
             toolbox.add(Arc::new(Called { inner: tool, world: self.clone() })).unwrap();
         }
-        kit.setup_with(toolbox, ports, Arc::new(transport))
+        for (table, agent) in &kit.agents {
+            let ready = agent.ready_with(agent.model(self.transport(agent)), self.toolbox(agent));
+            toolbox.employ(table, Arc::new(ready)).unwrap();
+        }
+        toolbox
+    }
+
+    /// Runs the kit as a program does, its preparation first, onto tapes in this folder; `None` where all of it was
+    /// dropped.
+    pub(super) async fn perform_whole(&self, kit: &Kit, tapes: &Path) -> Option<Finished> {
+        let agent = kit.ready_with(kit.model(self.transport(kit)), self.toolbox(kit));
+        let (studio, mut observer) = (studio(tapes), self.clone());
+        let run = agent.run(kit.task.clone(), &studio, kit.cancel.clone(), &mut observer);
+        self.polled(run).await.map(Result::unwrap)
     }
 
     /// Runs the kit onto a tape; `None` where the driver was dropped.
     pub(super) async fn perform(&self, kit: &Kit, path: &Path) -> Option<Result<Outcome, TapeError>> {
         let disk = Memory { bytes: Arc::default(), world: self.clone(), failed: false };
         let bytes = disk.bytes.clone();
-        let setup = self.setup(kit);
+        let setup = self.setup(kit, path.parent().unwrap());
         let ended = self.polled(begin(&setup, kit, disk, path)).await;
         std::fs::write(path, &*bytes.lock().unwrap()).unwrap();
         ended
@@ -169,10 +210,20 @@ impl World {
 
     /// Goes on with a tape where it lies.
     pub(super) async fn go_on(&self, kit: &Kit, tape: &Tape) -> Outcome {
-        let setup = self.setup(kit);
+        let tapes = tape.path().parent().unwrap();
+        let setup = self.setup(kit, tapes);
         let mut writer = TapeWriter::reopen(tape, Arc::new(redactor())).unwrap();
-        let resumed: Resumed = serde_json::from_str("{}").unwrap();
+        let children = unheard(tape, tapes);
+        let resumed = Resumed { children, ..serde_json::from_str("{}").unwrap() };
         resume(&setup, tape, tape.lines(), resumed, &mut writer, &mut self.clone()).await.unwrap()
+    }
+
+    /// Somebody comes back to a run that waits, in the same world and with what the model has not said yet; `None`
+    /// where the driver was dropped.
+    pub(super) async fn come_back(&self, kit: &Kit, path: &Path) -> Option<Outcome> {
+        let tape = Tape::read(path).unwrap();
+        let rest = super::proof::unsaid(kit, &[&tape]);
+        self.polled(self.go_on(&kit.clone().say(rest), &tape)).await
     }
 
     async fn polled<T>(&self, run: impl Future<Output = T>) -> Option<T> {
@@ -181,7 +232,7 @@ impl World {
             let nth = self.0.passed.polls.fetch_add(1, Ordering::SeqCst);
             match self.0.strike {
                 Strike::Drop(at) if at == nth => return Poll::Ready(None),
-                Strike::Cancel(at) if at == nth => self.0.kit.cancel.cancel(),
+                Strike::Cancel(at) if at == nth => self.cancel(),
                 _ => {}
             }
             run.as_mut().poll(context).map(Some)
@@ -193,7 +244,7 @@ impl World {
         let nth = self.0.passed.heard.fetch_add(1, Ordering::SeqCst);
         match self.0.strike {
             Strike::Watcher(at) if at == nth => panic!("a watcher that panics, as this story wants it"),
-            Strike::CancelAt(at) if at == nth => self.0.kit.cancel.cancel(),
+            Strike::CancelAt(at) if at == nth => self.cancel(),
             _ => {}
         }
     }
@@ -202,9 +253,13 @@ impl World {
 async fn begin(setup: &Setup, kit: &Kit, disk: Memory, path: &Path) -> Result<Outcome, TapeError> {
     let mut observer = disk.world.clone();
     let mut writer = TapeWriter::start(path.to_owned(), disk, BEGIN_NS, Arc::new(redactor()))?;
-    let identity = Identity { run_id: RunId::from_draw(7), trace_id: TraceId::new([7; 16]) };
-    let started = started_fact(&setup.config, &setup.toolbox, &kit.task, identity, &mut writer)?;
+    let started = started_fact(&setup.config, &setup.toolbox, &kit.task, identity(), &mut writer)?;
     drive(setup, started, &mut writer, &mut observer).await
+}
+
+/// Who every run of these suites is.
+fn identity() -> Identity {
+    Identity { run_id: RunId::from_draw(7), trace_id: TraceId::new([7; 16]) }
 }
 
 impl Ports for World {
@@ -231,6 +286,10 @@ impl Ports for World {
 
     fn interruption(&self) -> BoxFuture<'_, ()> {
         self.0.live.interruption()
+    }
+
+    fn ask_person<'a>(&'a self, asked: &'a PersonAsked) -> BoxFuture<'a, Option<PersonAnswered>> {
+        self.0.live.ask_person(asked)
     }
 }
 
@@ -303,6 +362,18 @@ struct Called {
 impl Tool for Called {
     fn spec(&self) -> &ToolSpec {
         self.inner.spec()
+    }
+
+    fn validate(&self, arguments: &Value) -> Result<(), String> {
+        self.inner.validate(arguments)
+    }
+
+    fn can_use(&self, arguments: &Value) -> Result<CanUse, String> {
+        self.inner.can_use(arguments)
+    }
+
+    fn may_ask(&self) -> bool {
+        self.inner.may_ask()
     }
 
     fn call<'a>(&'a self, permit: &'a Permit) -> BoxFuture<'a, Result<String, Fault>> {
