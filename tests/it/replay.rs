@@ -43,6 +43,10 @@ pub(crate) async fn gallery() -> Vec<(&'static str, Recorded)> {
         ("a run that is shown less and less", crate::context::long("prune").run().await),
         ("a run with a summary and a secret in it", crate::context::secret().run().await),
         ("a run with an agent as a tool", crate::team::helped().run().await),
+        (
+            "a run that died while its agent was at work",
+            crate::team::died_at_work(&crate::team::helped()).await,
+        ),
         ("a run that goes on from what was said before", crate::session::continued().run().await),
         (
             "a run that was cancelled in a tool",

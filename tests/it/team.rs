@@ -1,10 +1,12 @@
 //! Agents as tools: runs of their own within the caller's budget, trace and life.
 
-use crate::kit::{Deed, InProcess, Kit, Recorded, asks, checked, said};
+use crate::kit::{Deed, InProcess, Kit, Recorded, asks, assert_exact, checked, said};
+use crate::reseal::OpenLines;
 use harness::config::{ToolTable, Verdict};
 use harness::model::scripted::ScriptTurn;
 use harness::tool::{Effect, Risk};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use trace::fact::{Fact, RunStarted, ToolFinished, ToolStarted};
 use trace::message::Usage;
@@ -36,6 +38,21 @@ pub(crate) fn helper() -> Kit {
 /// A run that has another count for it.
 pub(crate) fn helped() -> Kit {
     Kit::new([asks(&[("a", "count", ORDER)]), said("There are three.")]).agent(table("count"), helper())
+}
+
+/// A run whose process died just after its first call began, and that went on; the part that the call was has its tape.
+pub(crate) async fn died_at_work(kit: &Kit) -> Recorded {
+    let run = kit.run().await;
+    let sealed = OpenLines::read(&run.path).sealed();
+    let started = sealed.lines().position(|line| line.contains("\"type\":\"tool_started\"")).unwrap();
+    let died: Vec<&str> = sealed.lines().take(started + 1).collect();
+    std::fs::remove_file(&run.path).unwrap();
+    let path = run.folder.path().join("died.tape");
+    std::fs::write(&path, died.join("\n") + "\n").unwrap();
+    let finished = kit.go_on(&path, kit.turns[1..].to_vec(), None).await.unwrap();
+    let tape = Arc::new(checked(&finished.tape));
+    assert_exact(&tape).await;
+    Recorded { outcome: finished.outcome, tape, path: finished.tape, ..run }
 }
 
 /// The tapes of the parts of a run.
