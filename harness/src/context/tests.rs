@@ -62,6 +62,14 @@ fn selecting_keeps_what_has_to_do_with_the_task_and_tells_empty_results_in_a_lin
 }
 
 #[test]
+fn what_stands_side_by_side_is_one_range() {
+    use trace::fact::Shown::{Said, Stay};
+    let messages = conversation(&FIVE);
+    let view = prune::prune(&items(&messages), 2, &[1], messages.len());
+    assert!(matches!(view.shown[..], [Stay(0, 2), Said(_), Stay(8, 12)]), "{:?}", view.shown);
+}
+
+#[test]
 fn what_was_left_out_before_is_carried_on() {
     let mut messages = conversation(&FIVE);
     let score = |_: &[Item<'_>]| 0.0;
@@ -213,18 +221,22 @@ fn of_older_turns_the_best_stay_that_fit_and_of_equals_the_newer() {
 #[test]
 fn the_size_of_a_conversation_counts_all_that_is_sent_of_it() {
     let raw = serde_json::json!({ "a": 1 });
-    let call = ToolCall { call_id: "c".to_owned(), tool_name: "look".to_owned(), arguments: "{}".to_owned() };
-    let result = ToolResult {
-        call_id: "cc".to_owned(),
+    let call = ToolCall {
+        call_id: "c12".to_owned(),
         tool_name: "look".to_owned(),
-        content: "seen".to_owned(),
+        arguments: "[1,2,3,4]".to_owned(),
+    };
+    let result = ToolResult {
+        call_id: "c12".to_owned(),
+        tool_name: "look".to_owned(),
+        content: "what I saw".to_owned(),
         is_error: false,
     };
     for (part, wanted) in [
         (Part::Text { text: "x".repeat(8) }, 2),
         (Part::Text { text: "x".repeat(9) }, 3),
-        (Part::ToolCall(call), 2),
-        (Part::ToolResult(result), 2),
+        (Part::ToolCall(call), 4),
+        (Part::ToolResult(result), 4),
         (Part::Reasoning { text: "x".repeat(100), raw: Some(raw.clone()) }, 2),
         (Part::Reasoning { text: "x".repeat(100), raw: None }, 25),
         (Part::Opaque { wire: "messages".to_owned(), raw }, 2),

@@ -36,11 +36,8 @@ pub fn turns(items: &[Item<'_>]) -> Vec<Turn> {
 /// all of them stay, and so many of the newest turns of any kind.
 #[must_use]
 pub fn recent(turns: &[Turn], keep: u32, items: usize) -> usize {
-    let nth = |turns: Vec<&Turn>| match turns.len().checked_sub(keep as usize) {
-        _ if keep == 0 => None,
-        Some(at) => turns.get(at).map(|turn| turn.items.start),
-        None => turns.first().map(|turn| turn.items.start),
-    };
+    let nth =
+        |turns: Vec<&Turn>| turns.get(turns.len().saturating_sub(keep as usize)).map(|turn| turn.items.start);
     let tool_turns: Vec<&Turn> = turns.iter().filter(|turn| turn.calls).collect();
     let enough = tool_turns.len() >= keep as usize;
     let by_tools = nth(tool_turns).unwrap_or(items);

@@ -209,7 +209,6 @@ pub fn classify(wants: Wants, said: &str) -> Intent {
     if let Some(rest) = after(&plain, NO) {
         let rest = rest.strip_prefix("and ").unwrap_or(rest);
         return match rest {
-            "" => Intent::Cancel,
             rest if is_change(rest) => Intent::Update,
             rest if is_new(rest, is_question) => Intent::Fresh,
             // "No, that is too much": a no with its reason.
@@ -300,10 +299,13 @@ mod tests {
             ("make it 7 instead", Update),
             ("actually two", Update),
             ("with express shipping", Update),
+            ("yes, the blue one", Update),
+            ("ok, show me the red ones instead", Update),
             ("blue", Update),
             ("tomorrow at five", Update),
             ("change the amount to 20", Update),
             ("What is the weather in Rome?", Fresh),
+            ("yes. What is the weather in Rome?", Fresh),
             ("show me all open orders", Fresh),
             ("no, tell me the price of the mug", Fresh),
             ("cancel that and book a hotel in Oslo", Fresh),

@@ -113,7 +113,13 @@ fn a_permit_has_one_key_a_call_and_run() {
         other => panic!("allowed, not {other:?}"),
     };
     assert_eq!(permit().idempotency_key(), permit().idempotency_key());
-    assert_ne!(permit().idempotency_key(), idempotency_key(&RunId::from_draw(2), KEY));
+    assert_eq!(permit().idempotency_key(), idempotency_key(&RunId::from_draw(RUN), KEY));
+    let others = [
+        idempotency_key(&RunId::from_draw(2), KEY),
+        idempotency_key(&RunId::from_draw(RUN), CallKey { turn: 2, ..KEY }),
+        idempotency_key(&RunId::from_draw(RUN), CallKey { index: 1, ..KEY }),
+    ];
+    assert!(!others.contains(&permit().idempotency_key().to_owned()), "{others:?}");
 }
 
 #[test]
@@ -191,8 +197,24 @@ fn a_permit_tells_what_may_be_done_and_on_whose_word() {
 
 #[test]
 fn what_a_person_said_is_an_agreement_or_a_change() {
-    let spoken = |is_update| Spoken { is_update, said: String::new() };
-    assert_eq!((spoken(false).word(), spoken(true).word()), ("accept", "update"));
+    let (run, call, spec) = (RunId::from_draw(RUN), call(), spec(Risk::Read));
+    for (is_update, word) in [(false, "accept"), (true, "update")] {
+        let spoken = Spoken { is_update, said: "three".to_owned() };
+        let matter = Matter {
+            run: &run,
+            key: KEY,
+            call: &call,
+            spec: &spec,
+            arguments: ARGUMENTS,
+            args_hash: args_hash(),
+            approvals: &Approvals::default(),
+            spoken: Some(&spoken),
+            now_ns: 0,
+        };
+        let decision = decide(&PolicyTable::default(), &matter, &CanUse::default());
+        let Decision::Allow(permit) = decision else { panic!("allowed, not {decision:?}") };
+        assert_eq!((permit.spoken(), spoken.word()), (Some(&spoken), word), "the tool hears it");
+    }
 }
 
 #[test]

@@ -51,6 +51,40 @@ fn a_conclusion_beside_a_call_that_was_cut_off_is_drawn_anew_by_the_model() {
 }
 
 #[test]
+fn a_conclusion_that_was_taken_before_a_call_beside_it_was_cut_off_is_drawn_anew_too() {
+    let mut told = Told::new(TOOL);
+    told.answered("", &[ANSWER, ("look", "{}")], Finish::ToolUse);
+    let Step::Refuse(own) = told.run.next() else { panic!("the loop answers its own call") };
+    told.finished_at(own[0].key, &own[0].call, own[0].status, own[0].stage, None, &own[0].message);
+    told.feed(Fact::Cancelled(Cancelled { by: "interrupt".to_owned() }));
+    told.work(ToolStatus::Ok, "r");
+    assert_eq!(goes_on(&mut told), Step::Ask { turn: 2, attempt: 1 });
+}
+
+#[test]
+fn a_conclusion_after_calls_that_came_to_their_end_holds_when_the_run_goes_on() {
+    let mut told = Told::new(TOOL);
+    told.answered("", &[("look", "{}"), ANSWER], Finish::ToolUse);
+    let Step::Run(planned) = told.run.next() else { panic!("looks") };
+    told.finished(planned[0].key, &planned[0].call, ToolStatus::Ok, "seen");
+    told.feed(Fact::Cancelled(Cancelled { by: "interrupt".to_owned() }));
+    told.work(ToolStatus::Ok, "r");
+    let Step::Done(outcome) = goes_on(&mut told) else { panic!("ends, not {:?}", told.run.next()) };
+    assert_eq!(outcome.answer.as_deref(), Some("42"));
+}
+
+#[test]
+fn a_conclusion_beside_a_call_that_ends_the_run_by_failing_is_not_taken() {
+    let mut told = Told::new(TOOL);
+    told.answered("", &[("look", "{}"), ANSWER], Finish::ToolUse);
+    let Step::Run(planned) = told.run.next() else { panic!("looks") };
+    let (key, call, stage) = (planned[0].key, &planned[0].call, Some(FailureStage::Execution));
+    told.finished_at(key, call, ToolStatus::Error, stage, Some(FaultClass::Fatal), "broken");
+    let Step::Refuse(refused) = told.run.next() else { panic!("refuses") };
+    assert_eq!(refused[0].status, ToolStatus::Cancelled);
+}
+
+#[test]
 fn an_answer_that_was_given_in_time_is_no_timeout() {
     let told = interrupted(crate::port::DEADLINE, &[ANSWER]);
     let outcome = told.outcome();
