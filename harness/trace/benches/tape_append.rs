@@ -49,10 +49,12 @@ fn facts(tape: &mut TapeWriter, sync: bool) {
     }
 }
 
+/// Each with the fact that names it: they go to disk together.
 fn blobs(tape: &mut TapeWriter) {
     for turn in 1..=TURNS {
         for part in 0..IN_A_TURN {
             tape.blob(content(turn, part).as_bytes()).expect("written");
+            tape.record(i64::from(turn), &fact(turn, 1)).expect("written");
         }
     }
 }
