@@ -178,7 +178,7 @@ fn decompress(from: &Path, to: &Path) -> std::io::Result<()> {
 fn compress(from: &Path, to: &Path) -> std::io::Result<()> {
     let mut open = fs::File::open(from)?;
     let length = open.metadata()?.len();
-    // Level 9 saves a twelfth of the bytes and takes six times the time: as long as a short run's whole tape.
+    // Higher levels save a few hundredths of the bytes (BENCHMARKS.md) for several times the time, once a run.
     let mut encoder = zstd::Encoder::new(fs::File::create(to)?, 3)?;
     encoder.include_checksum(true)?;
     // Contents come again far behind only in long tapes; the tables for it are large.
